@@ -1,0 +1,47 @@
+"""``wactl run``: the sidecar, and with it, if a command is given, the engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def run(
+    context: typer.Context,
+    config: Annotated[Path | None, typer.Option(help="Settings file (YAML).")] = None,
+) -> None:
+    """Run the sidecar; with `-- COMMAND …` start that engine too, the plugin switched on.
+
+    Example: wactl run -- python -m vllm.entrypoints.openai.api_server --model …
+    """
+    import logging
+    import signal
+
+    from ...policies.rundir import default_run_dir, private_dir
+    from ..daemon import Daemon
+    from ..engine import EngineProcess
+    from ..settings import load_settings
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s wactl: %(message)s")
+    daemon = Daemon(load_settings(config), private_dir(default_run_dir()))
+    engine = EngineProcess(context.args, daemon.run_dir) if context.args else None
+
+    def stop(number: int, frame: Any) -> None:
+        daemon.stopping = True
+        if engine is not None:
+            engine.stop()
+
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
+    if engine is None:
+        daemon.run()
+        return
+    engine.on_exit(lambda: setattr(daemon, "stopping", True))
+    try:
+        daemon.run()
+    except Exception:
+        # The engine is paying traffic: it goes on without us, as plain LRU.
+        logging.exception("the sidecar failed; the engine goes on as plain LRU")
+    raise typer.Exit(engine.wait())

@@ -1,0 +1,137 @@
+"""The sidecar's shell: sockets, clock and signals around the loop.
+
+The only part of the controller that reads a clock. Each cycle waits for something to arrive,
+lets every link work, and answers whoever asks for the status.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from pathlib import Path
+
+import msgspec
+import zmq
+
+from .. import __version__
+from ..policies.rundir import claim, engine_ranks, private_dir, sidecar_endpoint
+from .link import Link
+from .metrics import serve_metrics
+from .rules import load_rules
+from .settings import Mode, Settings
+from .status import Answer, Request, Status
+
+CYCLE = 0.1
+"""Longest wait in seconds between two cycles."""
+DISCOVERY = 0.5
+"""Seconds between two looks for new engines."""
+REPORT = 1.0
+"""Age in seconds of the status that metrics are read from, at most."""
+
+log = logging.getLogger("wactl")
+
+
+class Daemon:
+    """The sidecar for the engines that meet it in ``run_dir``.
+
+    Raises `RunDirError` or `RulesError` when it cannot start.
+    """
+
+    def __init__(self, settings: Settings, run_dir: Path) -> None:
+        self.settings = settings
+        self.mode = settings.mode
+        self.run_dir = private_dir(run_dir)
+        self.stopping = False
+        self._table = load_rules(settings.rules)
+        self._lock = claim(self.run_dir, "sidecar")
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(1)
+        self._questions = self._context.socket(zmq.REP)
+        self._questions.linger = 0
+        self._questions.maxmsgsize = 4096
+        self._questions.bind(sidecar_endpoint(self.run_dir))
+        self._links: dict[int, Link] = {}
+        self._looked = float("-inf")
+        self._reported, self._status = float("-inf"), self._report(time.monotonic())
+        self._metrics = None
+        if settings.metrics_port:
+            self._metrics = serve_metrics(
+                settings.metrics_host, settings.metrics_port, lambda: self._status
+            )
+
+    def run(self) -> None:
+        """Cycle until `stopping` is set, by a signal handler say."""
+        log.info(
+            "wactl %s in mode %s, meeting engines in %s", __version__, self.mode.value, self.run_dir
+        )
+        try:
+            while not self.stopping:
+                self._wait()
+                self._cycle(time.monotonic())
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Give everything back; the engines fall back to LRU when the time to live is over."""
+        if self._metrics is not None:
+            self._metrics.shutdown()
+            self._metrics.server_close()
+        for link in self._links.values():
+            link.close()
+        self._context.destroy(linger=0)
+        (self.run_dir / "sidecar").unlink(missing_ok=True)
+        self._lock.close()
+
+    def _wait(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self._questions, zmq.POLLIN)
+        for link in self._links.values():
+            poller.register(link.stream.socket, zmq.POLLIN)
+        poller.poll(int(CYCLE * 1000))
+
+    def _cycle(self, wall: float) -> None:
+        if wall - self._looked >= DISCOVERY:
+            self._looked = wall
+            for rank in engine_ranks(self.run_dir):
+                if rank not in self._links:
+                    log.info("engine %d found", rank)
+                    self._links[rank] = Link(
+                        self._context, self.run_dir, rank, self.settings, self._table
+                    )
+        for link in self._links.values():
+            link.work(self.mode, wall)
+        self._answer(wall)
+
+    def _answer(self, wall: float) -> None:
+        if wall - self._reported >= REPORT:
+            self._reported, self._status = wall, self._report(wall)
+        while self._questions.poll(0):
+            raw = self._questions.recv()
+            try:
+                request = msgspec.json.decode(raw, type=Request)
+                if request.mode is not None:
+                    self._set_mode(Mode(request.mode))
+                self._status = self._report(wall)
+                answer = Answer(self._status)
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                answer = Answer(None, f"not a question this sidecar understands: {error}")
+            except ValueError:
+                modes = ", ".join(mode.value for mode in Mode)
+                answer = Answer(None, f"no mode {request.mode!r}; there are {modes}")
+            self._questions.send(msgspec.json.encode(answer))
+
+    def _set_mode(self, mode: Mode) -> None:
+        if mode is not self.mode:
+            log.info("mode %s -> %s, as asked", self.mode.value, mode.value)
+            self.mode = mode
+
+    def _report(self, wall: float) -> Status:
+        engines = (link.status(wall) for _, link in sorted(self._links.items()))
+        return Status(
+            wactl=__version__,
+            mode=self.mode.value,
+            pid=os.getpid(),
+            rules=str(self.settings.rules),
+            run_dir=str(self.run_dir),
+            engines=tuple(engine for engine in engines if engine is not None),
+        )

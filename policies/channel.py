@@ -1,0 +1,125 @@
+"""The engine's end of the wire: a thread that sends records and takes parameters.
+
+The scheduler only appends to a bounded queue and reads a reference; sockets, encoding and
+checking live here. Whatever the other side does (nothing, nonsense, a flood, a stop) costs
+the scheduler nothing: records that do not fit are dropped and counted.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+import zmq
+
+from .intake import Intake
+from .messages import WIRE, Admission, EngineState, Heartbeat, Records, encode
+from .rundir import control_endpoint, records_endpoint
+
+QUEUE = 8192
+"""Admissions that may wait to be sent."""
+BATCH = 256
+"""Admissions in one message."""
+TICK = 0.05
+"""Longest wait between two looks at the queue, in seconds of the wall clock."""
+HEARTBEAT = 10
+"""Ticks between two heartbeats."""
+CONTROL_BURST = 16
+"""Control messages handled in one tick; a flood waits in the socket, which is bounded."""
+LARGEST = 64 << 20
+"""Bytes of a message the socket still receives, to refuse it with a reason."""
+
+log = logging.getLogger("wactl")
+
+
+class Channel:
+    """Starts its thread at once; `close` ends it."""
+
+    def __init__(
+        self,
+        run_dir: Path,
+        rank: int,
+        engine: str,
+        clock: Callable[[], float],
+        intake: Intake,
+        state: Callable[[], EngineState],
+    ) -> None:
+        self.dropped = 0
+        self._engine = engine
+        self._clock = clock
+        self._intake = intake
+        self._state = state
+        self._sequence = 0
+        self._queue: deque[Admission] = deque()
+        self._closing = threading.Event()
+        self._context = zmq.Context(1)
+        self._records = self._bind(zmq.PUB, records_endpoint(run_dir, rank))
+        self._control = self._bind(zmq.ROUTER, control_endpoint(run_dir, rank))
+        self._thread = threading.Thread(target=self._run, name="wactl-channel", daemon=True)
+        self._thread.start()
+
+    def send(self, admission: Admission) -> None:
+        """Queue an admission; never waits."""
+        if len(self._queue) < QUEUE:
+            self._queue.append(admission)
+        else:
+            self.dropped += 1
+
+    def close(self) -> None:
+        """End the thread and remove the sockets."""
+        self._closing.set()
+        self._thread.join()
+
+    def _bind(self, kind: int, endpoint: str) -> zmq.Socket[bytes]:
+        socket = self._context.socket(kind)
+        socket.linger = 0
+        socket.sndhwm = 256
+        socket.rcvhwm = 64
+        socket.maxmsgsize = LARGEST
+        socket.bind(endpoint)
+        return socket
+
+    def _run(self) -> None:
+        ticks = 0
+        while not self._closing.is_set():
+            try:
+                self._answer()
+                self._publish()
+                if ticks % HEARTBEAT == 0:
+                    now = self._clock()
+                    beat = Heartbeat(WIRE, self._engine, self._sequence, now, self._state())
+                    self._emit(encode(beat))
+            except Exception:
+                # Nothing here may end the thread: without it, the engine falls back to LRU
+                # when the time to live has passed, and nobody learns why.
+                log.exception("wactl: the channel to the sidecar failed and goes on")
+                self._closing.wait(TICK)
+            ticks += 1
+        self._context.destroy(linger=0)
+
+    def _answer(self) -> None:
+        if not self._control.poll(int(TICK * 1000)):
+            return
+        for _ in range(CONTROL_BURST):
+            try:
+                sender, *parts = self._control.recv_multipart(zmq.DONTWAIT)
+            except zmq.Again:
+                return
+            ack = self._intake.consider(parts[-1] if parts else b"", self._clock())
+            try:
+                self._control.send_multipart([sender, encode(ack)], zmq.DONTWAIT)
+            except zmq.Again:
+                log.debug("wactl: a sender of parameters does not read the answers")
+
+    def _publish(self) -> None:
+        while self._queue:
+            batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
+            self._emit(encode(Records(WIRE, self._engine, self._sequence, tuple(batch))))
+
+    def _emit(self, raw: bytes) -> None:
+        # A PUB socket drops for a reader that does not keep up; the numbers tell it so.
+        self._records.send(raw, zmq.DONTWAIT)
+        self._sequence += 1

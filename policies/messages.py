@@ -1,0 +1,180 @@
+"""The wire between engine and sidecar: what is said, and how it is checked.
+
+Out of the engine, on a PUB socket, comes a stream of `Records` and `Heartbeat`, numbered
+without a gap, so that a reader can count what it missed. Into it, on a ROUTER socket, go
+`Push` messages, each answered by an `Ack`. All are msgpack, encoded by msgspec, and carry the
+version of this format: a reader that does not know it says so instead of guessing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from .parameters import ParameterSet
+
+WIRE = 1
+"""Version of this format; a change that an old reader cannot read raises it."""
+
+MAX_MESSAGE = 1 << 20
+"""Largest message anybody reads, in bytes. 512 categories of 16 components take a quarter."""
+
+
+class WireError(ValueError):
+    """A message that cannot be used; the text says why, in one sentence."""
+
+
+class Admission(msgspec.Struct, frozen=True, array_like=True):
+    """One admitted request. It holds no token, no text and no name, only numbers and digests."""
+
+    time: float
+    """Seconds of the engine's clock."""
+    features: tuple[float, ...]
+    """The vector of `wactl.policies.features`, position left 0."""
+    blocks: int
+    """Full blocks of the prompt."""
+    hits: int
+    """How many of them were in the cache."""
+    carried: int
+    """How many leading ones had been seen before, in the cache or not."""
+    replay: bool
+    """It was admitted again after a preemption: neither a reuse nor a miss."""
+    unread: bool
+    """It asked not to read the cache, so its misses are none."""
+    keys: bytes
+    """Keys of the followed blocks, 8 bytes each, little-endian."""
+    positions: bytes
+    """Where these stand in the prompt, 8 bytes each, little-endian, ascending."""
+
+
+class Records(msgspec.Struct, frozen=True, tag="records"):
+    """A batch of admissions, in order."""
+
+    wire: int
+    engine: str
+    sequence: int
+    admissions: tuple[Admission, ...]
+
+
+class EngineState(msgspec.Struct, frozen=True):
+    """What an engine tells about itself."""
+
+    rank: int
+    pid: int
+    version: str
+    """Of vLLM."""
+    block_tokens: int
+    blocks: int
+    shift: int
+    """One block in 2**shift is followed."""
+    active: int
+    """Version of the parameters in force, 0 for plain LRU."""
+    newest: int
+    """Highest version ever accepted; a push needs a higher one."""
+    order: str
+    """``scored`` or ``lru``."""
+    reason: str
+    """Why that order."""
+    free: int
+    cached: tuple[int, ...]
+    """Free blocks that can still be hit, by category id."""
+    evicted: int
+    orphans: int
+    admitted: int
+    dropped: int
+    """Records lost because the channel could not keep up."""
+    accepted: int
+    rejected: int
+    errors: int
+    exempt_groups: int
+    """KV-cache groups that keep the stock order, not being full attention."""
+
+
+class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat"):
+    """Sent at least once a second, so that silence means something."""
+
+    wire: int
+    engine: str
+    sequence: int
+    time: float
+    state: EngineState
+
+
+class Push(msgspec.Struct, frozen=True, tag="push"):
+    """Order by these parameters from now on."""
+
+    wire: int
+    parameters: ParameterSet
+
+
+class Ack(msgspec.Struct, frozen=True, tag="ack"):
+    """The engine's answer: which version, taken or not, and if not, why."""
+
+    wire: int
+    version: int
+    accepted: bool
+    reason: str
+
+
+Report = Records | Heartbeat
+
+_encoder = msgspec.msgpack.Encoder()
+_reports: msgspec.msgpack.Decoder[Report] = msgspec.msgpack.Decoder(Records | Heartbeat)
+_pushes = msgspec.msgpack.Decoder(Push)
+_acks = msgspec.msgpack.Decoder(Ack)
+
+
+def encode(message: Report | Push | Ack) -> bytes:
+    """The message as bytes."""
+    return _encoder.encode(message)
+
+
+def decode_report(raw: bytes) -> Report:
+    """A message of an engine's stream. Raises `WireError`."""
+    report: Report = _decode(_reports, raw)
+    if isinstance(report, Records):
+        for admission in report.admissions:
+            if wrong := _wrong(admission):
+                raise WireError(f"an admission record {wrong}")
+    return report
+
+
+def decode_push(raw: bytes) -> ParameterSet:
+    """The parameters of a push, checked in full. Raises `WireError`."""
+    parameters: ParameterSet = _decode(_pushes, raw).parameters
+    if wrong := parameters.problem():
+        raise WireError(wrong)
+    return parameters
+
+
+def decode_ack(raw: bytes) -> Ack:
+    """An engine's answer. Raises `WireError`."""
+    ack: Ack = _decode(_acks, raw)
+    return ack
+
+
+def _decode(decoder: Any, raw: bytes) -> Any:
+    if len(raw) > MAX_MESSAGE:
+        raise WireError(f"a message of {len(raw)} bytes; the largest allowed is {MAX_MESSAGE}")
+    try:
+        message = decoder.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise WireError(f"not a message of this format: {error}") from None
+    if message.wire != WIRE:
+        raise WireError(f"a message of wire format {message.wire}; this side speaks {WIRE}")
+    return message
+
+
+def _wrong(admission: Admission) -> str | None:
+    from .features import FEATURES
+
+    if len(admission.features) != len(FEATURES):
+        return f"has {len(admission.features)} features instead of {len(FEATURES)}"
+    if not all(abs(value) < 2.0**60 for value in (admission.time, *admission.features)):
+        return "has a feature that is not a number or far too large"
+    if not 0 <= admission.hits <= admission.blocks or not 0 <= admission.carried <= 2**31:
+        return f"has {admission.hits} hits among {admission.blocks} blocks"
+    if len(admission.keys) % 8 or len(admission.keys) != len(admission.positions):
+        return "has keys and positions that do not match"
+    return None

@@ -1,0 +1,37 @@
+"""Compile every kernel at engine start, so that no request ever waits for it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..blocks import DEFAULT
+from ..features import FEATURES
+from ..intake import orders_of
+from ..parameters import Law, ParameterSet, Score
+from ..queue import FreeQueue
+from ..recorder import Recorder
+from ..table import Condition, DecisionTable, Rule
+
+
+def warm_up() -> None:
+    """Run each kernel once on a cache of four blocks, with the types the engine uses."""
+    law = Law((0.5,), (0.1,), 60.0)
+    table = DecisionTable((Rule("any", (Condition(0, 0.0, 1.0),), (1,)),))
+    laws = (law,) * table.categories
+    orders = orders_of(ParameterSet(1, 1.0, 0.5, Score.HAZARD, 1.0, law, laws, table))
+    recorder = Recorder(4)
+    recorder.follow(table, orders.table)
+    hashes = [b"12345678" * 4, b"87654321" * 4]
+    recorder.admit("warm-up", hashes, 0, np.zeros(len(FEATURES)), 0.0)
+    queue = FreeQueue(4)
+    for scored in (False, True):
+        queue.obey(orders if scored else None)
+        taken = queue.pop(2, 1.0)
+        queue.tag(taken, 1, np.array([DEFAULT, DEFAULT]), 1.0)
+        queue.append(taken[::-1], 1.0)
+        queue.remove(int(taken[1]))
+        queue.append(taken[1:], 1.0)
+        queue.forget(taken)
+        queue.relabel()
+        queue.order()
+        queue.order(int(taken[0]))

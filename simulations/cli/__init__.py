@@ -1,0 +1,3 @@
+"""The commands of the simulations, one a file; heavy imports stay inside them."""
+
+from __future__ import annotations
