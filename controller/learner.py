@@ -46,7 +46,7 @@ class Learner:
     def __init__(self, settings: Settings, table: DecisionTable) -> None:
         self.settings = settings
         self.table = table
-        self.reuse = Reuse(GHOSTS)
+        self.reuse = Reuse(GHOSTS, settings.half_life_seconds)
         self.tally = Tally.empty()
         self.fits: Fits | None = None
         self.fitted_at: float | None = None
@@ -82,7 +82,7 @@ class Learner:
         self.fitted_at = now
         events, censored = self.reuse.histograms(now)
         self.fits = fit_all(events, censored, self.table, self.settings.borrowed_blocks)
-        self.reuse.forget(0.5 ** (elapsed / self.settings.half_life_seconds))
+        self.reuse.forget(elapsed)
         return True
 
     def parameters(self, version: int) -> ParameterSet | None:

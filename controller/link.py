@@ -138,7 +138,8 @@ class Link:
             self.pusher.push(parameters, self._now)
 
     def _categories(self, cached: Counts) -> tuple[Category, ...]:
-        fits, table, found = self.learner.fits, self.table, []
+        fits, table, tally = self.learner.fits, self.table, self.learner.tally
+        found = []
         tagged = bool(cached[FIRST_CATEGORY:].any())
         first = FIRST_CATEGORY
         for index, rule in enumerate(table.rules):
@@ -149,7 +150,9 @@ class Link:
                 number = part - FIRST_CATEGORY
                 fit = fits.categories[number] if fits else None
                 ids = slice(part, part + 1)
-                found.append(self._category(table.name(number), False, ids, fit, cached, tagged))
+                if (fit and fit.evidence) or tally.requests[part] or cached[part]:
+                    name = table.name(number)
+                    found.append(self._category(name, False, ids, fit, cached, tagged))
             first += rule.parts
         return tuple(found)
 

@@ -5,6 +5,10 @@ sampled blocks whether they are cached or not: each access of a followed block i
 at its age, and a block not asked for again counts as *censored* at the age it has reached.
 Both go into one histogram over log-spaced ages for each category, the category being that of
 the access before.
+
+What was seen long ago counts less, and what tells is when the wait *began*, for events and
+censored alike. Were a reuse forgotten while the block that is still waiting counts in full,
+the share of reused blocks would seem to fall from hour to hour.
 """
 
 from __future__ import annotations
@@ -28,10 +32,12 @@ class Reuse:
     """Reuse ages and censored ages by category, from a bounded ghost index.
 
     ``entries`` bounds the followed blocks (24 bytes each); an index too small for them takes
-    the one idle longest for dead at the age it had.
+    the one idle longest for dead at the age it had. A wait that began ``half_life`` seconds
+    ago counts half.
     """
 
-    def __init__(self, entries: int) -> None:
+    def __init__(self, entries: int, half_life: float = np.inf) -> None:
+        self.half_life = half_life
         self.ghosts = new_table(entries, GHOST)
         self.events = np.zeros((MAX_CATEGORIES, len(AGES)))
         self.censored = np.zeros((MAX_CATEGORIES, len(AGES)))
@@ -43,7 +49,18 @@ class Reuse:
 
         The first ``carried`` blocks belong to category ``old``, those behind to ``new``.
         """
-        _observe(self.ghosts, self.events, self.censored, keys, positions, carried, new, old, now)
+        _observe(
+            self.ghosts,
+            self.events,
+            self.censored,
+            self.half_life,
+            keys,
+            positions,
+            carried,
+            new,
+            old,
+            now,
+        )
 
     def histograms(self, now: float) -> tuple[Histogram, Histogram]:
         """Events and censored counts by category and age bin, the living counted at their age.
@@ -51,13 +68,14 @@ class Reuse:
         Both of shape ``(MAX_CATEGORIES, len(AGES))``.
         """
         alive = self.ghosts[self.ghosts["key"] != 0]
-        bins = _bins(now - alive["last"])
+        ages = now - alive["last"]
         censored = self.censored.copy()
-        np.add.at(censored, (alive["category"], bins), 1.0)
+        np.add.at(censored, (alive["category"], _bins(ages)), 0.5 ** (ages / self.half_life))
         return self.events, censored
 
-    def forget(self, factor: float) -> None:
-        """Let what was observed so far count only ``factor`` times as much."""
+    def forget(self, seconds: float) -> None:
+        """Let ``seconds`` pass for what was observed so far: it counts less and less."""
+        factor = 0.5 ** (seconds / self.half_life)
         self.events *= factor
         self.censored *= factor
 
@@ -86,6 +104,7 @@ def _observe(
     ghosts: Table,
     events: Histogram,
     censored: Histogram,
+    half_life: float,
     keys: Keys,
     positions: Keys,
     carried: int,
@@ -94,15 +113,19 @@ def _observe(
     now: float,
 ) -> None:
     for index, key in enumerate(keys):
+        if key == 0:  # no block's key: it stands for an empty slot
+            continue
         slot = find(ghosts, key)
         if slot >= 0:
             ghost = ghosts[slot]
-            events[ghost.category, _bin(now - ghost.last)] += 1.0
+            age = now - ghost.last
+            events[ghost.category, _bin(age)] += 0.5 ** (age / half_life)
         else:
             slot = place(ghosts, key)
             ghost = ghosts[slot]
             if ghost.key != 0:
-                censored[ghost.category, _bin(now - ghost.last)] += 1.0
+                age = now - ghost.last
+                censored[ghost.category, _bin(age)] += 0.5 ** (age / half_life)
         ghost.key = key
         ghost.last = now
         ghost.category = old if positions[index] < carried else new

@@ -21,8 +21,9 @@ class Category(msgspec.Struct, frozen=True):
 
     name: str
     rule: bool
-    """Whether this is a whole rule; its parts follow it."""
+    """Whether this is a whole rule; those of its parts that were seen follow it."""
     requests: int
+    """Counted in the part that the prompt's new blocks belong to."""
     hit_ratio: float | None
     """Of the blocks of its prompts; None before any."""
     p: float | None

@@ -32,6 +32,8 @@ class Outcome:
     failed: int
     versions: int
     """Parameter versions pushed and accepted."""
+    tokens: tuple[tuple[int, ...], ...]
+    """What was generated, request by request."""
     status: Status | None
 
 
@@ -115,5 +117,6 @@ def _outcome(
         requests=len(answers),
         failed=sum(bool(answer.error) for answer in answers),
         versions=max((engine.version for engine in engines), default=0),
+        tokens=tuple(answer.tokens for answer in answers),
         status=status,
     )

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import aiohttp
 import numpy as np
 
 from .model import BYTES
@@ -53,8 +54,6 @@ async def replay(
     At most ``concurrency`` requests are under way at once; a later one waits, and its time to
     the first token counts from when it was due.
     """
-    import aiohttp
-
     gate = asyncio.Semaphore(concurrency)
     answers: list[Answered | None] = [None] * len(prompts)
     done = 0
@@ -83,9 +82,14 @@ async def replay(
     return [answer for answer in answers if answer is not None]
 
 
-async def _ask(session, url, prompt, block_tokens, output_tokens, due):  # type: ignore[no-untyped-def]
-    import aiohttp
-
+async def _ask(
+    session: aiohttp.ClientSession,
+    url: str,
+    prompt: Prompt,
+    block_tokens: int,
+    output_tokens: int,
+    due: float,
+) -> Answered:
     body = {
         "model": "tiny",
         "prompt": tokens_of(prompt.blocks, block_tokens),
@@ -95,7 +99,8 @@ async def _ask(session, url, prompt, block_tokens, output_tokens, due):  # type:
         "stream": True,
         "return_token_ids": True,
     }
-    first, tokens = float("nan"), []
+    first = float("nan")
+    tokens: list[int] = []
     try:
         async with session.post(f"{url}/v1/completions", json=body) as answer:
             if answer.status != 200:

@@ -1,7 +1,7 @@
 """A tiny model made from nothing, so that a real engine can run without a download.
 
-A Qwen2 of one layer and one head with random weights (vLLM's ``--load-format dummy`` fills them in) and a
-tokenizer with one token a byte. What it says is noise; how its cache behaves is real.
+A Qwen2 of one layer and one head with random weights (vLLM's ``--load-format dummy`` fills
+them in) and a tokenizer with one token a byte. What it says is noise; its cache is real.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def write_model(folder: Path, *, hidden: int = 32, layers: int = 1) -> Path:
             "eos_token_id": BYTES,
         },
     )
-    added = [
+    added: list[dict[str, object]] = [
         {
             "id": BYTES + index,
             "content": word,
@@ -51,14 +51,19 @@ def write_model(folder: Path, *, hidden: int = 32, layers: int = 1) -> Path:
         }
         for index, word in enumerate(specials)
     ]
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False}
+    byte_level = {
+        "type": "ByteLevel",
+        "add_prefix_space": False,
+        "trim_offsets": False,
+        "use_regex": False,
+    }
     _write(
         folder / "tokenizer.json",
         {
             "version": "1.0",
             "added_tokens": added,
-            "pre_tokenizer": {**byte_level, "use_regex": False},
-            "decoder": {**byte_level, "use_regex": False},
+            "pre_tokenizer": byte_level,
+            "decoder": byte_level,
             "model": {
                 "type": "BPE",
                 "vocab": {letter: byte for byte, letter in enumerate(_letters())},

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import IO
 
 import msgspec
 
@@ -55,7 +55,7 @@ class _Line(msgspec.Struct):
 
 def read_trace(path: Path, limit: int | None = None) -> list[Prompt]:
     """The prompts of a file in time order, at most ``limit``. Raises `TraceError`."""
-    prompts = []
+    prompts: list[Prompt] = []
     for prompt in _prompts(path):
         if limit is not None and len(prompts) >= limit:
             break
@@ -88,5 +88,5 @@ def _prompts(path: Path) -> Iterator[Prompt]:
         raise TraceError(f"{path}: cannot be read: {reason}") from None
 
 
-def _open(path: Path) -> IO[bytes]:
+def _open(path: Path) -> gzip.GzipFile | BufferedReader:
     return gzip.open(path) if path.suffix == ".gz" else path.open("rb")

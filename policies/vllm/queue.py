@@ -99,9 +99,7 @@ class WactlQueue:
 
     def get_all_free_blocks(self) -> list[KVCacheBlock]:
         """All free blocks in the stock order."""
-        if self._stock is not None:
-            return self._stock.get_all_free_blocks()
-        return [self._blocks[i] for i in self.core.order().tolist()]
+        return list(self.iter_blocks_after(None))
 
     def iter_blocks_after(self, cursor: KVCacheBlock | None) -> Iterator[KVCacheBlock]:
         """Free blocks behind the cursor, in the stock order.
@@ -111,11 +109,12 @@ class WactlQueue:
         which blocks are worth a copy.
         """
         if self._stock is not None:
-            yield from self._stock.iter_blocks_after(cursor)
-            return
-        after = -1 if cursor is None else cursor.block_id
-        for i in self.core.order(after).tolist():
-            yield self._blocks[i]
+            return self._stock.iter_blocks_after(cursor)
+        try:
+            ids = self.core.order(-1 if cursor is None else cursor.block_id).tolist()
+        except Exception as error:
+            return self.stand_down(error).iter_blocks_after(cursor)
+        return (self._blocks[i] for i in ids)
 
     def stand_down(
         self, error: Exception, entering: Sequence[KVCacheBlock] = ()

