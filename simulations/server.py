@@ -46,7 +46,7 @@ class Served:
             *(sys.executable, "-m", "vllm.entrypoints.openai.api_server"),
             *("--host", "127.0.0.1", "--port", str(port)),
             *("--model", str(self.model), "--served-model-name", "tiny"),
-            *("--load-format", "dummy", "--dtype", "float32", "--enforce-eager"),
+            *("--dtype", "float32", "--enforce-eager"),
             *("--max-model-len", str(self.max_tokens)),
             *("--max-num-seqs", str(self.max_requests)),
             # One block more: vLLM keeps block 0 for itself.

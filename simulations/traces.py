@@ -9,6 +9,7 @@ in place of ``hash_ids``.
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
@@ -77,13 +78,13 @@ def _prompts(path: Path) -> Iterator[Prompt]:
                 try:
                     line = decoder.decode(raw)
                     blocks = line.blocks()
-                except (msgspec.MsgspecError, ValueError) as error:
+                except (msgspec.MsgspecError, ValueError, RecursionError) as error:
                     raise TraceError(f"{path}:{number}: {error}") from None
                 # Only Mooncake's own files count milliseconds, and they hold nothing else.
                 seconds = line.chat_id is not None or line.session_id or line.block_size
                 time = line.timestamp if seconds else line.timestamp / 1000.0
                 yield Prompt(time, blocks, line.input_length, line.output_length)
-    except (OSError, EOFError, gzip.BadGzipFile) as error:
+    except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise TraceError(f"{path}: cannot be read: {reason}") from None
 
