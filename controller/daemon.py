@@ -10,6 +10,7 @@ import logging
 import os
 import time
 from pathlib import Path
+from wsgiref.simple_server import WSGIServer
 
 import msgspec
 import zmq
@@ -35,7 +36,7 @@ log = logging.getLogger("wactl")
 class Daemon:
     """The sidecar for the engines that meet it in ``run_dir``.
 
-    Raises `RunDirError` or `RulesError` when it cannot start.
+    Raises `RunDirError`, `RulesError` or `MetricsError` when it cannot start.
     """
 
     def __init__(self, settings: Settings, run_dir: Path) -> None:
@@ -49,15 +50,19 @@ class Daemon:
         self._questions = self._context.socket(zmq.REP)
         self._questions.linger = 0
         self._questions.maxmsgsize = 4096
-        self._questions.bind(sidecar_endpoint(self.run_dir))
         self._links: dict[int, Link] = {}
         self._looked = float("-inf")
         self._reported, self._status = float("-inf"), self._report(time.monotonic())
-        self._metrics = None
-        if settings.metrics_port:
-            self._metrics = serve_metrics(
-                settings.metrics_host, settings.metrics_port, lambda: self._status
-            )
+        self._metrics: WSGIServer | None = None
+        try:
+            if settings.metrics_port:
+                self._metrics = serve_metrics(
+                    settings.metrics_host, settings.metrics_port, lambda: self._status
+                )
+            self._questions.bind(sidecar_endpoint(self.run_dir))
+        except BaseException:
+            self.close()
+            raise
 
     def run(self) -> None:
         """Cycle until `stopping` is set, by a signal handler say."""
@@ -106,14 +111,14 @@ class Daemon:
         if wall - self._reported >= REPORT:
             self._reported, self._status = wall, self._report(wall)
         while self._questions.poll(0):
-            raw = self._questions.recv()
+            raw = b"".join(self._questions.recv_multipart())
             try:
                 request = msgspec.json.decode(raw, type=Request)
                 if request.mode is not None:
                     self._set_mode(Mode(request.mode))
                 self._status = self._report(wall)
                 answer = Answer(self._status)
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 answer = Answer(None, f"not a question this sidecar understands: {error}")
             except ValueError:
                 modes = ", ".join(mode.value for mode in Mode)

@@ -24,7 +24,10 @@ class EngineProcess:
         if shutil.which(command[0]) is None:
             raise WactlError(f"cannot start the engine: no command {command[0]!r} is found")
         environment = {**os.environ, SWITCH: "1", "WACTL_RUN_DIR": str(run_dir)}
-        self._process = subprocess.Popen(command, env=environment, start_new_session=True)
+        try:
+            self._process = subprocess.Popen(command, env=environment, start_new_session=True)
+        except OSError as error:
+            raise WactlError(f"cannot start the engine: {command[0]}: {error.strerror}") from None
         self._killer: threading.Timer | None = None
 
     def on_exit(self, action: Callable[[], None]) -> None:

@@ -55,7 +55,10 @@ class Fits:
 def fit_exponential(
     events: Histogram, censored: Histogram
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Maximum-likelihood ``p`` and ``λ`` (1/s) of each row; inputs of shape ``(rows, ages)``."""
+    """Maximum-likelihood ``p`` and ``λ`` (1/s) of each row; inputs of shape ``(rows, ages)``.
+
+    Nothing is reused, ever, in a row without events.
+    """
     reused = events.sum(axis=1)
     total = np.maximum(reused + censored.sum(axis=1), 1e-9)
     spent = events @ AGES
@@ -67,13 +70,13 @@ def fit_exponential(
         exposure = np.maximum(spent + waiting @ AGES, 1e-9)
         rate = np.clip(reused / exposure, 1 / MAX_SECONDS, MAX_RATE)
         p = np.clip((reused + waiting.sum(axis=1)) / total, 0.0, 1.0)
-    return p, rate
+    return np.where(reused > 0.0, p, 0.0), rate
 
 
 def fit_all(
     events: Histogram, censored: Histogram, table: DecisionTable, borrowed: float
 ) -> Fits | None:
-    """Laws for the table's categories from the histograms by category id; None without data.
+    """Laws for the table's categories from the histograms by category id; None before any reuse.
 
     ``borrowed`` is how many of its parent's observations each category is given: a rule's are
     those of all traffic, a category's those of its rule.

@@ -13,6 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from ..policies.errors import WactlError
 from .status import Category, Engine, Status
 
 ENGINE_GAUGES: dict[str, tuple[str, Callable[[Engine], float | None]]] = {
@@ -37,6 +38,10 @@ CATEGORY_GAUGES: dict[str, tuple[str, Callable[[Category], float | None]]] = {
     "wactl_category_lifespan_seconds": ("Age that counts as dead", lambda c: c.lifespan_seconds),
     "wactl_category_cached_share": ("Share of the cached blocks", lambda c: c.cached_share),
 }
+
+
+class MetricsError(WactlError):
+    """The metrics cannot be served; the text says where and why."""
 
 
 class StatusCollector(Collector):
@@ -78,8 +83,17 @@ def _fill(
 
 
 def serve_metrics(host: str, port: int, status: Callable[[], Status]) -> WSGIServer:
-    """Serve ``/metrics`` from a thread; `shutdown` of the returned server ends it."""
+    """Serve ``/metrics`` from a thread; `shutdown` of the returned server ends it.
+
+    Raises `MetricsError` when the address cannot be had.
+    """
     registry = CollectorRegistry()
     registry.register(StatusCollector(status))
-    server, _ = start_http_server(port, host, registry)
+    try:
+        server, _ = start_http_server(port, host, registry)
+    except OSError as error:
+        raise MetricsError(
+            f"cannot serve metrics on {host}:{port}: {error.strerror}; "
+            "set metrics_host and metrics_port"
+        ) from None
     return server

@@ -68,7 +68,7 @@ class Reuse:
         Both of shape ``(MAX_CATEGORIES, len(AGES))``.
         """
         alive = self.ghosts[self.ghosts["key"] != 0]
-        ages = now - alive["last"]
+        ages = np.maximum(now - alive["last"], 0.0)
         censored = self.censored.copy()
         np.add.at(censored, (alive["category"], _bins(ages)), 0.5 ** (ages / self.half_life))
         return self.events, censored
@@ -118,13 +118,13 @@ def _observe(
         slot = find(ghosts, key)
         if slot >= 0:
             ghost = ghosts[slot]
-            age = now - ghost.last
+            age = max(now - ghost.last, 0.0)
             events[ghost.category, _bin(age)] += 0.5 ** (age / half_life)
         else:
             slot = place(ghosts, key)
             ghost = ghosts[slot]
             if ghost.key != 0:
-                age = now - ghost.last
+                age = max(now - ghost.last, 0.0)
                 censored[ghost.category, _bin(age)] += 0.5 ** (age / half_life)
         ghost.key = key
         ghost.last = now

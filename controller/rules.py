@@ -47,6 +47,8 @@ def load_rules(path: Path) -> DecisionTable:
         raise RulesError([Mistake(path, 1, f"cannot be read: {error.strerror}")]) from None
     except UnicodeDecodeError:
         raise RulesError([Mistake(path, 1, "is not UTF-8 text")]) from None
+    except RecursionError:
+        raise RulesError([Mistake(path, 1, "is nested too deeply")]) from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         text = f"not YAML: {getattr(error, 'problem', None) or 'cannot be parsed'}"
@@ -66,6 +68,7 @@ class _Reader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.mistakes: list[Mistake] = []
+        self.names: set[str] = set()
 
     def mistake(self, node: yaml.Node | None, text: str) -> None:
         line = node.start_mark.line + 1 if node is not None else 1
@@ -84,6 +87,12 @@ class _Reader:
         name = entries.get("category")
         if not isinstance(name, yaml.ScalarNode) or not name.value:
             self.mistake(name or node, "a rule needs `category:` with a name")
+        elif wrong := Rule(name.value, (), ()).problem():
+            self.mistake(name, f"a rule {wrong}")
+        elif name.value in self.names:
+            self.mistake(name, f"there is a category {name.value!r} already")
+        else:
+            self.names.add(name.value)
         conditions = []
         if when := entries.get("when"):
             for feature, value in self.pairs(when, "`when`", set(FEATURES)):

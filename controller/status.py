@@ -115,6 +115,10 @@ def ask(run_dir: Path, request: Request) -> Status:
                 "start a new one with `wactl run`"
             )
         answer = msgspec.json.decode(socket.recv(), type=Answer)
+    except msgspec.MsgspecError:
+        raise NoSidecar(
+            f"the sidecar in {run_dir} is of another version of wactl; restart it with `wactl run`"
+        ) from None
     finally:
         context.destroy(linger=0)
     if answer.status is None:

@@ -21,15 +21,19 @@ from .rundir import control_endpoint, records_endpoint
 
 QUEUE = 8192
 """Admissions that may wait to be sent."""
+QUEUE_BYTES = 64 << 20
+"""Bytes of keys and positions that may wait with them."""
 BATCH = 256
 """Admissions in one message."""
+BATCH_BYTES = 256 << 10
+"""Bytes of keys and positions after which a message is full."""
 TICK = 0.05
 """Longest wait between two looks at the queue, in seconds of the wall clock."""
 HEARTBEAT = 10
 """Ticks between two heartbeats."""
 CONTROL_BURST = 16
 """Control messages handled in one tick; a flood waits in the socket, which is bounded."""
-LARGEST = 64 << 20
+LARGEST = 32 << 20
 """Bytes of a message the socket still receives, to refuse it with a reason."""
 
 log = logging.getLogger("wactl")
@@ -54,6 +58,8 @@ class Channel:
         self._state = state
         self._sequence = 0
         self._queue: deque[Admission] = deque()
+        # Bytes put by the scheduler's thread and taken by ours: one writer each.
+        self._put = self._taken = 0
         self._closing = threading.Event()
         self._context = zmq.Context(1)
         self._records = self._bind(zmq.PUB, records_endpoint(run_dir, rank))
@@ -63,8 +69,10 @@ class Channel:
 
     def send(self, admission: Admission) -> None:
         """Queue an admission; never waits."""
-        if len(self._queue) < QUEUE:
+        size = len(admission.keys) + len(admission.positions)
+        if len(self._queue) < QUEUE and self._put - self._taken + size <= QUEUE_BYTES:
             self._queue.append(admission)
+            self._put += size
         else:
             self.dropped += 1
 
@@ -77,7 +85,7 @@ class Channel:
         socket = self._context.socket(kind)
         socket.linger = 0
         socket.sndhwm = 256
-        socket.rcvhwm = 64
+        socket.rcvhwm = 4
         socket.maxmsgsize = LARGEST
         socket.bind(endpoint)
         return socket
@@ -116,7 +124,12 @@ class Channel:
 
     def _publish(self) -> None:
         while self._queue:
-            batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
+            batch: list[Admission] = []
+            start = self._taken
+            while self._queue and self._taken - start < BATCH_BYTES and len(batch) < BATCH:
+                admission = self._queue.popleft()
+                self._taken += len(admission.keys) + len(admission.positions)
+                batch.append(admission)
             self._emit(encode(Records(WIRE, self._engine, self._sequence, tuple(batch))))
 
     def _emit(self, raw: bytes) -> None:

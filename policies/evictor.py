@@ -97,11 +97,9 @@ def prepend(blocks: Blocks, roots: Roots, ids: Ids, front: float) -> None:
     """
     after = len(blocks) - 1
     for index, block in enumerate(ids):
-        node = blocks[block]
-        node.category = UNHASHED
-        node.parent = NONE
-        node.depth = 0
-        node.last_access = front + index / len(ids)
+        # Cached blocks behind one that lost its hash while in use are its children no more.
+        renew(blocks, block, front + index / len(ids))
+        blocks[block].category = UNHASHED
         enter(blocks, roots, block, after)
         after = block
 

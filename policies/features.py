@@ -83,6 +83,6 @@ def bucket(edges: NDArray[np.float64], feature: int, value: float) -> int:
     """Number of the bucket of ``feature`` that ``value`` falls in, 0 for the lowest."""
     number = 0
     for edge in edges[feature]:
-        if value >= edge:
+        if edge <= value and edge < np.inf:
             number += 1
     return number

@@ -20,6 +20,9 @@ WIRE = 1
 MAX_MESSAGE = 1 << 20
 """Largest message anybody reads, in bytes. 512 categories of 16 components take a quarter."""
 
+FAR = 2.0**60
+"""No time and no feature is as large as this."""
+
 
 class WireError(ValueError):
     """A message that cannot be used; the text says why, in one sentence."""
@@ -137,6 +140,8 @@ def decode_report(raw: bytes) -> Report:
         for admission in report.admissions:
             if wrong := _wrong(admission):
                 raise WireError(f"an admission record {wrong}")
+    elif not abs(report.time) < FAR:
+        raise WireError("a heartbeat whose time is not a number or far too large")
     return report
 
 
@@ -160,7 +165,8 @@ def _decode(decoder: Any, raw: bytes) -> Any:
     try:
         message = decoder.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise WireError(f"not a message of this format: {error}") from None
+        # The text may quote all that was sent.
+        raise WireError(f"not a message of this format: {str(error)[:200]}") from None
     if message.wire != WIRE:
         raise WireError(f"a message of wire format {message.wire}; this side speaks {WIRE}")
     return message
@@ -171,7 +177,7 @@ def _wrong(admission: Admission) -> str | None:
 
     if len(admission.features) != len(FEATURES):
         return f"has {len(admission.features)} features instead of {len(FEATURES)}"
-    if not all(abs(value) < 2.0**60 for value in (admission.time, *admission.features)):
+    if not all(abs(value) < FAR for value in (admission.time, *admission.features)):
         return "has a feature that is not a number or far too large"
     if not 0 <= admission.hits <= admission.blocks or not 0 <= admission.carried <= 2**31:
         return f"has {admission.hits} hits among {admission.blocks} blocks"

@@ -19,6 +19,7 @@ def run(
     import logging
     import signal
 
+    from ...policies.errors import WactlError
     from ...policies.rundir import default_run_dir, private_dir
     from ..daemon import Daemon
     from ..engine import EngineProcess
@@ -26,7 +27,11 @@ def run(
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s wactl: %(message)s")
     daemon = Daemon(load_settings(config), private_dir(default_run_dir()))
-    engine = EngineProcess(context.args, daemon.run_dir) if context.args else None
+    try:
+        engine = EngineProcess(context.args, daemon.run_dir) if context.args else None
+    except WactlError:
+        daemon.close()
+        raise
 
     def stop(number: int, frame: Any) -> None:
         daemon.stopping = True

@@ -22,6 +22,7 @@ from vllm.v1.core.single_type_kv_cache_manager import FullAttentionManager
 
 from ..blocks import LAST_RESORT
 from ..channel import Channel
+from ..errors import WactlError
 from ..intake import Intake, Orders
 from ..messages import EngineState
 from ..recorder import Recorder
@@ -95,6 +96,11 @@ class Agent:
             errors=self.errors,
             exempt_groups=len(self.manager.coordinator.single_type_managers) - len(self.groups),
         )
+
+    def close(self) -> None:
+        """The engine ends: give thread, sockets and lock back."""
+        self.channel.close()
+        self.lock.close()
 
     def stand_down(self, error: Exception) -> None:
         """Something of ours failed: leave vLLM as if we had never been here, and say why."""
@@ -185,7 +191,7 @@ class Agent:
             self.stand_down(error)
 
 
-class NotSupported(Exception):
+class NotSupported(WactlError):
     """wactl leaves this engine alone; the text says why."""
 
 

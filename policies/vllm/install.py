@@ -8,7 +8,8 @@ import os
 import time
 from typing import Any
 
-from ..rundir import RunDirError, default_run_dir
+from ..errors import WactlError
+from ..rundir import default_run_dir
 from .compat import differences
 
 log = logging.getLogger("vllm.wactl")
@@ -47,18 +48,28 @@ def _constructor(original: Any) -> Any:
 
 
 def attach(scheduler: Any) -> None:
-    """Give a scheduler an agent; never raises."""
-    from .agent import Agent, NotSupported
-
+    """Give a scheduler an agent, and take it off when the scheduler ends; never raises."""
     try:
+        from .agent import Agent
+
         rank = int(scheduler.vllm_config.parallel_config.data_parallel_index)
-        scheduler.wactl = Agent(scheduler.kv_cache_manager, rank, default_run_dir(), clock())
-    except (NotSupported, RunDirError) as reason:
+        agent = Agent(scheduler.kv_cache_manager, rank, default_run_dir(), clock())
+        scheduler.shutdown = _closing(scheduler.shutdown, agent)
+    except WactlError as reason:
         log.warning("wactl: leaves this engine on plain LRU: %s", reason)
     except Exception:
         log.exception("wactl: cannot be attached, the engine stays on plain LRU")
     else:
         log.info("wactl: controls the cache of engine %d from %s", rank, default_run_dir())
+
+
+def _closing(shutdown: Any, agent: Any) -> Any:
+    @functools.wraps(shutdown)
+    def close(*args: Any, **kwargs: Any) -> Any:
+        agent.close()
+        return shutdown(*args, **kwargs)
+
+    return close
 
 
 def clock() -> Any:

@@ -24,7 +24,7 @@ SHOWN = (
     *("requests", "failed", "versions"),
 )
 """What the JSON tells of each side."""
-SECONDS = 60.0
+SECONDS = 75.0
 """How long its replay is to take, a side."""
 
 
@@ -42,7 +42,7 @@ def demo(
     """Start a real vLLM twice, plain and with wactl, and show what differs.
 
     The model is generated, the cache small, and time runs faster than recorded, so that half
-    an hour of traffic takes a minute. Hit ratios are vLLM's own.
+    an hour of traffic takes little more than a minute. Hit ratios are vLLM's own.
     """
     import signal
     import tempfile
@@ -63,7 +63,7 @@ def demo(
         return
     from rich.console import Console
 
-    Console().print(summary(outcomes))
+    Console().print("", summary(outcomes))
 
 
 def _compare(

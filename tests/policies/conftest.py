@@ -9,11 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from wactl.policies.blocks import DEFAULT, FIRST_CATEGORY
 from wactl.policies.features import BUCKETS, POSITION, TURN
 from wactl.policies.messages import EngineState
 from wactl.policies.parameters import Law, ParameterSet, Score
 from wactl.policies.table import Condition, DecisionTable, Rule
+
+# A first call may compile a kernel, whatever deadline there is.
+settings.register_profile("wactl", deadline=None)
+settings.load_profile("wactl")
 
 
 @pytest.fixture(scope="session")

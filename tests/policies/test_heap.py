@@ -104,9 +104,7 @@ def test_it_empties_in_order(values: list[tuple[int, int, int]]) -> None:
 
 
 @given(records, st.sets(st.integers(0, BLOCKS - 1)))
-def test_one_category_absorbs_another(
-    values: list[tuple[int, int, int]], queued: set[int]
-) -> None:
+def test_one_category_absorbs_another(values: list[tuple[int, int, int]], queued: set[int]) -> None:
     """After `absorb` the target holds the blocks of both categories and the source none."""
     blocks, roots = filled(values)
     for block in sorted(queued):
@@ -118,7 +116,7 @@ def test_one_category_absorbs_another(
 
 
 def test_the_spine_stays_short_for_sorted_input() -> None:
-    """A million-to-one shape, all blocks in rising or falling order, keeps the rank logarithmic."""
+    """Blocks that arrive in rising or falling order leave no long spine either."""
     count = 5000
     for step in (1, -1):
         blocks, roots = new_blocks(count), new_roots()

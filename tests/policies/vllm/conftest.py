@@ -126,5 +126,4 @@ def control(run_dir: Path, clock: Clock) -> Iterator[Callable[[Cache], Agent]]:
 
     yield attach
     for agent in agents:
-        agent.channel.close()
-        agent.lock.close()
+        agent.close()
