@@ -8,7 +8,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 demo: setup
 	@$(PY) -m wactl demo
 
+# numba does not see that a module whose functions a cached kernel has inlined was edited.
 test: setup lint
+	@find policies controller simulations -name '*.nb[ic]' -delete
 	$(PY) -m pytest $(PYTEST_ARGS)
 
 lint: setup

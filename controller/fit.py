@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 from ..policies.blocks import DEFAULT, FIRST_CATEGORY
 from ..policies.parameters import MAX_RATE, MAX_SECONDS, Law
 from ..policies.table import DecisionTable
+from .mixture import TIMES, fit_mixture
 from .reuse import AGES, Histogram
 
 ROUNDS = 60
@@ -33,6 +35,16 @@ ROUNDS = 60
 
 DEAD = 1e-3
 """Remaining probability of reuse at which a block counts as dead: its lifespan is over."""
+
+LEAST = 1e-6
+"""Smallest probability of reuse that a law claims."""
+
+
+class Family(Enum):
+    """The shape of a law."""
+
+    EXPONENTIAL = "exponential"
+    MIXTURE = "mixture"
 
 
 @dataclass(frozen=True)
@@ -74,7 +86,11 @@ def fit_exponential(
 
 
 def fit_all(
-    events: Histogram, censored: Histogram, table: DecisionTable, borrowed: float
+    events: Histogram,
+    censored: Histogram,
+    table: DecisionTable,
+    borrowed: float,
+    family: Family = Family.EXPONENTIAL,
 ) -> Fits | None:
     """Laws for the table's categories from the histograms by category id; None before any reuse.
 
@@ -92,12 +108,10 @@ def fit_all(
     rules = belongs.astype(np.float64) @ own
     lent_rules = rules + borrowed * _one(everything)
     lent = own + borrowed * _one(lent_rules)[:, rule_of]
-    p, rate = fit_exponential(*np.concatenate([everything, lent_rules, lent], axis=1))
+    rows_of_all = np.concatenate([everything, lent_rules, lent], axis=1)
     evidence = np.concatenate([everything, rules, own], axis=1).sum(axis=(0, 2))
-    fits = tuple(
-        Fit(_law(*row), seen)
-        for *row, seen in zip(p.tolist(), rate.tolist(), evidence.tolist(), strict=True)
-    )
+    laws = _LAWS[family](*rows_of_all)
+    fits = tuple(Fit(law, seen) for law, seen in zip(laws, evidence.tolist(), strict=True))
     cut = 1 + len(table.rules)
     return Fits(fits[0], fits[1:cut], fits[cut:])
 
@@ -108,8 +122,28 @@ def _one(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     return counts / np.maximum(total, 1e-9)[None, :, None]
 
 
-def _law(p: float, rate: float) -> Law:
-    return Law((p,), (rate,), lifespan(p, rate))
+def _exponential_laws(events: Histogram, censored: Histogram) -> list[Law]:
+    # p is never exactly 0: among blocks that nobody reused so far the oldest is still to go.
+    p, rates = fit_exponential(events, censored)
+    pairs = zip(np.maximum(p, LEAST).tolist(), rates.tolist(), strict=True)
+    return [Law((p,), (rate,), lifespan(p, rate)) for p, rate in pairs]
+
+
+def _mixture_laws(events: Histogram, censored: Histogram) -> list[Law]:
+    weights = np.maximum(fit_mixture(events, censored), LEAST)
+    weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1.0)
+    reused = weights @ np.exp(-AGES / TIMES[:, None])
+    never = np.maximum(1.0 - weights.sum(axis=1, keepdims=True), 0.0)
+    dead = reused < DEAD * (reused + never)
+    ends = np.where(dead.any(axis=1), AGES[dead.argmax(axis=1)], MAX_SECONDS)
+    rates = tuple((1.0 / TIMES).tolist())
+    return [
+        Law(tuple(row), rates, max(1.0, end))
+        for row, end in zip(weights.tolist(), ends.tolist(), strict=True)
+    ]
+
+
+_LAWS = {Family.EXPONENTIAL: _exponential_laws, Family.MIXTURE: _mixture_laws}
 
 
 def lifespan(p: float, rate: float) -> float:

@@ -79,14 +79,6 @@ class Reuse:
         self.events *= factor
         self.censored *= factor
 
-    def relabel(self, category: int) -> None:
-        """Put everything under one category: the rules that named the others are gone."""
-        for histogram in (self.events, self.censored):
-            total = histogram.sum(axis=0)
-            histogram[:] = 0.0
-            histogram[category] = total
-        self.ghosts["category"] = category
-
 
 def _bins(ages: NDArray[np.float64]) -> NDArray[np.int64]:
     position = np.log(np.maximum(ages, AGES[0]) / AGES[0]) / np.log(1.25)

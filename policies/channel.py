@@ -62,8 +62,9 @@ class Channel:
         self._put = self._taken = 0
         self._closing = threading.Event()
         self._context = zmq.Context(1)
-        self._records = self._bind(zmq.PUB, records_endpoint(run_dir, rank))
-        self._control = self._bind(zmq.ROUTER, control_endpoint(run_dir, rank))
+        self._endpoints = records_endpoint(run_dir, rank), control_endpoint(run_dir, rank)
+        self._records = self._bind(zmq.PUB, self._endpoints[0])
+        self._control = self._bind(zmq.ROUTER, self._endpoints[1])
         self._thread = threading.Thread(target=self._run, name="wactl-channel", daemon=True)
         self._thread.start()
 
@@ -80,6 +81,8 @@ class Channel:
         """End the thread and remove the sockets."""
         self._closing.set()
         self._thread.join()
+        for endpoint in self._endpoints:  # ZeroMQ leaves their files behind
+            Path(endpoint.removeprefix("ipc://")).unlink(missing_ok=True)
 
     def _bind(self, kind: int, endpoint: str) -> zmq.Socket[bytes]:
         socket = self._context.socket(kind)

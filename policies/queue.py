@@ -71,6 +71,12 @@ class FreeQueue:
         self._leaving.append(block)
         self.length -= 1
 
+    def take(self, ids: Ids) -> None:
+        """Free blocks, all of them free indeed, are used again."""
+        self._flush()
+        evictor.remove(self.blocks, self.roots, ids)
+        self.length -= len(ids)
+
     def pop(self, count: int, now: float) -> Ids:
         """Hand out ``count`` free blocks, the least valuable first, at time ``now`` (seconds)."""
         if count > self.length:

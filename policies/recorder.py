@@ -7,7 +7,6 @@ become free and have to be tagged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +16,7 @@ from .chains import new_chains, visit
 from .features import FEATURES, LENGTH, POSITION, SESSION, Features
 from .messages import Admission
 from .recent import Keys
-from .sample import TARGET_BLOCKS, keys_of, sampled, shift_for
+from .sample import TARGET_BLOCKS, sampled, shift_for
 from .table import CompiledTable, DecisionTable, classify, compile_table
 
 IN_FLIGHT = 65536
@@ -60,7 +59,7 @@ class Recorder:
     def admit(
         self,
         request: str,
-        hashes: Sequence[bytes],
+        keys: Keys,
         hits: int,
         features: Features,
         now: float,
@@ -68,22 +67,23 @@ class Recorder:
         replay: bool = False,
         unread: bool = False,
     ) -> Admission:
-        """A request with these prompt block hashes was admitted and hit ``hits`` of them.
+        """A request whose prompt blocks have these keys was admitted and hit ``hits`` of them.
 
         ``features`` is the vector with everything but turn and gaps filled in; it is changed.
         """
-        keys, positions = sampled(keys_of(hashes), self.shift)
+        length = len(keys)
+        keys, positions = sampled(keys, self.shift)
         before = self._in_flight.get(request) if replay else None
         if before is not None:
             known = InFlight(now, before.carried, before.categories)
         else:
-            known = self._recognise(keys, positions, len(hashes), hits, features, now)
+            known = self._recognise(keys, positions, length, hits, features, now)
         self._remember(request, known)
         self.admitted += 1
         return Admission(
             now,
             tuple(features.tolist()),
-            len(hashes),
+            length,
             hits,
             known.carried,
             replay,

@@ -27,6 +27,7 @@ from ..intake import Intake, Orders
 from ..messages import EngineState
 from ..recorder import Recorder
 from ..rundir import claim, private_dir
+from ..sample import keys_of
 from .queue import WactlQueue
 from .requests import features_of, prompt_hashes
 from .warmup import warm_up
@@ -131,7 +132,7 @@ class Agent:
         hashes = prompt_hashes(request, self.pool.hash_block_size)
         admission = self.recorder.admit(
             request.request_id,
-            hashes,
+            keys_of(hashes),
             min(len(hashes), num_hits // self.pool.hash_block_size),
             features_of(request),
             now,

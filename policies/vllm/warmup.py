@@ -10,6 +10,7 @@ from ..intake import orders_of
 from ..parameters import Law, ParameterSet, Score
 from ..queue import FreeQueue
 from ..recorder import Recorder
+from ..sample import keys_of
 from ..table import Condition, DecisionTable, Rule
 
 
@@ -21,8 +22,8 @@ def warm_up() -> None:
     orders = orders_of(ParameterSet(1, 1.0, 0.5, Score.HAZARD, 1.0, law, laws, table))
     recorder = Recorder(4)
     recorder.follow(table, orders.table)
-    hashes = [b"12345678" * 4, b"87654321" * 4]
-    recorder.admit("warm-up", hashes, 0, np.zeros(len(FEATURES)), 0.0)
+    keys = keys_of([b"12345678" * 4, b"87654321" * 4])
+    recorder.admit("warm-up", keys, 0, np.zeros(len(FEATURES)), 0.0)
     queue = FreeQueue(4)
     for scored in (False, True):
         queue.obey(orders if scored else None)

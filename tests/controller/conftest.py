@@ -20,6 +20,7 @@ from wactl.policies.channel import Channel
 from wactl.policies.intake import Intake
 from wactl.policies.messages import EngineState
 from wactl.policies.recorder import Recorder, blank_features
+from wactl.policies.sample import keys_of
 
 SPEED = 30.0
 """How much faster than the wall clock the engines here run: a time to live takes two seconds."""
@@ -49,7 +50,7 @@ class FakeEngine:
         """Admit a request for these blocks now, and finish it at once."""
         features = blank_features(len(blocks) * BLOCK_TOKENS)
         hashes = block_hashes(blocks)
-        self.channel.send(self.recorder.admit(name, hashes, 0, features, self.clock()))
+        self.channel.send(self.recorder.admit(name, keys_of(hashes), 0, features, self.clock()))
         self.recorder.release(name)
 
     def traffic(self) -> None:

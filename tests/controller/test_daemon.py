@@ -85,9 +85,11 @@ def test_nothing_is_pushed_short_of_enforce(
     one = engine()
     daemon(mode=mode)
     eventually(
-        lambda: (e := look())
-        and (e.categories[-1].p is not None or mode == "observe")
-        and sum(category.requests for category in e.categories) > 20,
+        lambda: (
+            (e := look())
+            and (e.categories[-1].p is not None or mode == "observe")
+            and sum(category.requests for category in e.categories) > 20
+        ),
         one.traffic,
     )
     end = time.monotonic() + 1.0
@@ -123,14 +125,14 @@ def test_the_mode_can_be_changed_while_it_runs(
 def test_parameters_outlive_their_time_only_while_the_sidecar_says_so(
     engine: Callable[..., Any], daemon: Callable[..., Daemon], eventually: Eventually
 ) -> None:
-    """Without a new fit the set is kept alive; with the sidecar gone it expires."""
+    """Long before the next fit the set is kept alive; with the sidecar gone it expires."""
     one = engine()
-    sidecar = daemon(mode="enforce")
+    sidecar = daemon(mode="enforce", refit_seconds=70.0, ttl_seconds=30.0)
     eventually(lambda: one.intake.in_force(one.clock()), one.traffic)
-    end = one.clock() + 2 * sidecar.settings.ttl_seconds
-    while one.clock() < end:
-        assert one.intake.in_force(one.clock())
-        time.sleep(0.05)
+    later = one.clock() + 2 * sidecar.settings.ttl_seconds
+    eventually(lambda: one.clock() > later, one.traffic)
+    assert eventually(lambda: one.intake.in_force(one.clock())).parameters.version == 1
+    assert one.intake.accepted > 1
     sidecar.stopping = True
     eventually(lambda: one.intake.in_force(one.clock()) is None)
 
@@ -208,7 +210,7 @@ def test_a_second_sidecar_in_the_folder_is_refused(
 ) -> None:
     """It says who is there and what to do, and the first one goes on."""
     daemon()
-    with pytest.raises(RunDirError, match="another sidecar already uses .*stop it"):
+    with pytest.raises(RunDirError, match=r"another sidecar already uses .*stop it"):
         daemon()
     assert ask(run_dir, Request()).mode == "shadow"
 
@@ -276,9 +278,11 @@ def test_a_refusal_names_the_modes_there_are(run_dir: Path, daemon: Callable[...
     assert ask(run_dir, Request()).mode == "shadow"
 
 
-def test_without_a_sidecar_the_question_fails_in_words(run_dir: Path, socket: Callable[[int], Any]) -> None:
+def test_without_a_sidecar_the_question_fails_in_words(
+    run_dir: Path, socket: Callable[[int], Any]
+) -> None:
     """Nobody there, nobody answering and somebody of another version are told apart."""
-    with pytest.raises(NoSidecar, match="no sidecar uses .*start one with `wactl run`"):
+    with pytest.raises(NoSidecar, match=r"no sidecar uses .*start one with `wactl run`"):
         ask(run_dir, Request())
     other = socket(zmq.REP)
     other.bind(sidecar_endpoint(run_dir))
@@ -286,7 +290,12 @@ def test_without_a_sidecar_the_question_fails_in_words(run_dir: Path, socket: Ca
         ask(run_dir, Request())
     other.recv()
     other.send(b"to nobody")
-    answerer = threading.Thread(target=lambda: other.send((other.recv(), b'{"status": 5}')[1]))
+
+    def answer() -> None:
+        other.recv()
+        other.send(b'{"status": 5}')
+
+    answerer = threading.Thread(target=answer)
     answerer.start()
     with pytest.raises(NoSidecar, match="of another version of wactl; restart it"):
         ask(run_dir, Request())

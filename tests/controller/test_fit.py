@@ -56,7 +56,8 @@ def test_without_a_never_reused_rest_it_agrees_with_scipy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("p", "rate", "window"), [(0.3, 0.1, 20), (0.3, 0.02, 60), (0.05, 0.1, 60), (0.3, 1 / 300, 1200)]
+    ("p", "rate", "window"),
+    [(0.3, 0.1, 20), (0.3, 0.02, 60), (0.05, 0.1, 60), (0.3, 1 / 300, 1200)],
 )
 def test_the_law_is_recovered_from_heavily_censored_waits(
     p: float, rate: float, window: float

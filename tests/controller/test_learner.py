@@ -19,6 +19,7 @@ from wactl.policies.features import TYPE, digest
 from wactl.policies.messages import Admission
 from wactl.policies.parameters import ParameterSet
 from wactl.policies.recorder import Recorder, blank_features
+from wactl.policies.sample import keys_of
 from wactl.policies.table import Condition, DecisionTable, Rule
 
 PAUSE = 5.0
@@ -51,7 +52,7 @@ def stream(hashes: Hashes) -> Callable[[], Iterator[Admission]]:
             features = blank_features(64 * turn)
             features[TYPE] = digest(name.split()[0])
             blocks = hashes([(name, block) for block in range(4 * turn)])
-            yield recorder.admit(f"{name}-{turn}", blocks, 0, features, time)
+            yield recorder.admit(f"{name}-{turn}", keys_of(blocks), 0, features, time)
 
     return records
 
@@ -124,7 +125,7 @@ def record(hashes: Hashes) -> Callable[..., Admission]:
     recorder = Recorder(1000)
 
     def admit(now: float, hits: int = 0, **how: Any) -> Admission:
-        return recorder.admit("a", hashes(range(8)), hits, blank_features(128), now, **how)
+        return recorder.admit("a", keys_of(hashes(range(8))), hits, blank_features(128), now, **how)
 
     return admit
 

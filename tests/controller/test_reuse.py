@@ -147,15 +147,3 @@ def test_steady_traffic_keeps_its_law_for_many_half_lives() -> None:
     events, censored = reuse.histograms(3600.0)
     (p,), _ = fit_exponential(events[A][None], censored[A][None])
     assert p == pytest.approx(0.5, abs=0.03)
-
-
-def test_relabelled_observations_all_count_for_one_category() -> None:
-    """When the rules change, nothing is lost but which category it was."""
-    reuse = Reuse(64)
-    access(reuse, [1, 2, 3], 0.0, new=A, old=B, carried=1)
-    access(reuse, [1, 2], AGES[10], new=C)
-    before = [counts.sum(axis=0) for counts in reuse.histograms(50.0)]
-    reuse.relabel(C)
-    for old, new in zip(before, reuse.histograms(50.0), strict=True):
-        assert np.array_equal(new[C], old)
-        assert new.sum() == old.sum()

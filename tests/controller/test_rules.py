@@ -98,7 +98,9 @@ def rule(line: str) -> str:
     ("contents", "line", "text"),
     [
         pytest.param(rule("spilt: [gap]"), 3, "a rule has no 'spilt'", id="unknown key"),
-        pytest.param("rule: []\nrules: []", 1, "the file has no 'rule'", id="unknown top-level key"),
+        pytest.param(
+            "rule: []\nrules: []", 1, "the file has no 'rule'", id="unknown top-level key"
+        ),
         pytest.param(rule("when: {age: 1}"), 3, "`when` has no 'age'", id="unknown feature"),
         pytest.param(rule("when: {gap: '=> 2'}"), 3, "no number, comparison", id="comparison"),
         pytest.param(rule("when: {gap: .nan}"), 3, "no number, comparison", id="not a number"),

@@ -33,7 +33,7 @@ def test_the_demo_compares_lru_with_wactl(tmp_path) -> None:
     """From start to table; the JSON holds what the table shows."""
     marker = f"DEMO_TEST={tmp_path}"
     done = subprocess.run(
-        [*DEMO, "--limit", "400", "--blocks", "400", "--json"],
+        [*DEMO, "--limit", "400", "--blocks", "400", "--speed", "12", "--json"],
         env={**os.environ, "DEMO_TEST": str(tmp_path)},
         capture_output=True,
         text=True,

@@ -23,10 +23,11 @@ settings.load_profile("wactl")
 
 @pytest.fixture(scope="session")
 def example() -> Callable[..., ParameterSet]:
-    """Makes valid parameter sets: version 1 of ten categories, with the fields given replaced."""
+    """Makes valid parameter sets, version 1 unless told so, with the fields given replaced."""
     first = Rule("first turns", (Condition(TURN, 1.0, 1.0),), (POSITION,))
     table = DecisionTable((first, Rule("others", (), (TURN, POSITION))))
-    laws = tuple(Law((0.5, 0.1 * i / 10), (0.1, 0.01), 600.0) for i in range(table.categories))
+    count = table.categories
+    laws = tuple(Law((0.5, 0.4 * i / count), (0.1, 0.01), 600.0) for i in range(count))
 
     def make(**changed: Any) -> ParameterSet:
         fields: dict[str, Any] = {

@@ -21,7 +21,6 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from wactl.policies.blocks import DEFAULT, FIRST_CATEGORY, LAST_RESORT, UNHASHED
-from wactl.policies.features import TURN
 from wactl.policies.intake import Orders, orders_of
 from wactl.policies.parameters import Law, ParameterSet, Score
 from wactl.policies.queue import FreeQueue
@@ -29,7 +28,7 @@ from wactl.policies.score import trusted_score
 from wactl.policies.table import DecisionTable, Rule
 
 BLOCKS = 12
-TABLE = DecisionTable((Rule("any", (), (TURN,)),))
+TABLE = DecisionTable(tuple(Rule(name, (), ()) for name in "abcd"))
 CATEGORIES = range(DEFAULT, FIRST_CATEGORY + TABLE.categories)
 
 laws = st.builds(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -49,7 +50,7 @@ def direct(law: Law, score: Score, age: float) -> float:
     """The score by its formula, in plain floats."""
     weights, speeds = np.array(law.weights), np.array(law.rates)
     alive = weights * np.exp(-speeds * age)
-    never = 1.0 - min(1.0, weights.sum())
+    never = 1.0 - min(1.0, math.fsum(law.weights))
     match score:
         case Score.HAZARD:
             return float((alive * speeds).sum() / (alive.sum() + never))
