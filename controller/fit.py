@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +26,7 @@ from numpy.typing import NDArray
 from ..policies.blocks import DEFAULT, FIRST_CATEGORY
 from ..policies.parameters import MAX_RATE, MAX_SECONDS, Law
 from ..policies.table import DecisionTable
+from .family import Family
 from .mixture import TIMES, fit_mixture
 from .reuse import AGES, Histogram
 
@@ -38,13 +38,6 @@ DEAD = 1e-3
 
 LEAST = 1e-6
 """Smallest probability of reuse that a law claims."""
-
-
-class Family(Enum):
-    """The shape of a law."""
-
-    EXPONENTIAL = "exponential"
-    MIXTURE = "mixture"
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,8 @@ class Learner:
             return False
         self.fitted_at = now
         events, censored = self.reuse.histograms(now)
-        self.fits = fit_all(events, censored, self.table, self.settings.borrowed_blocks)
+        borrowed, family = self.settings.borrowed_blocks, self.settings.family
+        self.fits = fit_all(events, censored, self.table, borrowed, family)
         self.reuse.forget(elapsed)
         return True
 

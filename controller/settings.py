@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..policies.errors import WactlError
 from ..policies.parameters import Score
+from .family import Family
 
 CONFIG = Path(__file__).parent.parent / "config"
 """The folder of the defaults that ship with wactl."""
@@ -38,6 +39,7 @@ class Settings(BaseModel):
     half_life_seconds: float = Field(3600.0, ge=60.0, le=1e6)
     ttl_seconds: float = Field(60.0, ge=1.0, le=3600.0)
     borrowed_blocks: float = Field(20.0, ge=0.0, le=1e6)
+    family: Family = Family.EXPONENTIAL
     score: Score = Score.HAZARD
     horizon_seconds: float = Field(60.0, gt=0.0, le=1e6)
     metrics_host: str = "127.0.0.1"

@@ -18,6 +18,7 @@ from ..policies.intake import Orders
 from ..policies.messages import Admission
 from ..policies.queue import FreeQueue
 from ..policies.recorder import Recorder, blank_features
+from .played import Played
 from .trace import Trace
 
 
@@ -39,11 +40,6 @@ class SimulatedCache:
         self._spare = np.arange(slots)
         self._spares = slots
         self._types = None if trace.types is None else [digest(kind) for kind in trace.types]
-
-    @property
-    def orphans(self) -> int:
-        """Blocks evicted while a block behind them was still cached."""
-        return self.queue.orphans
 
     def obey(self, orders: Orders) -> None:
         """Order by these parameters from now on."""
@@ -78,6 +74,10 @@ class SimulatedCache:
         self.queue.append(slots[::-1].copy(), now)
         self._shrink(now)
         return admission
+
+    def played(self) -> Played:
+        """What happened so far."""
+        return Played(self.hits, self.evictions, self.queue.orphans)
 
     def _shrink(self, now: float) -> None:
         over = self.queue.length - self.capacity

@@ -27,11 +27,7 @@ def run(
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s wactl: %(message)s")
     daemon = Daemon(load_settings(config), private_dir(default_run_dir()))
-    try:
-        engine = EngineProcess(context.args, daemon.run_dir) if context.args else None
-    except WactlError:
-        daemon.close()
-        raise
+    engine: EngineProcess | None = None
 
     def stop(number: int, frame: Any) -> None:
         daemon.stopping = True
@@ -40,9 +36,16 @@ def run(
 
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
-    if engine is None:
+    if not context.args:
         daemon.run()
         return
+    try:
+        engine = EngineProcess(context.args, daemon.run_dir)
+    except WactlError:
+        daemon.close()
+        raise
+    if daemon.stopping:  # the signal came before there was an engine to pass it to
+        engine.stop()
     engine.on_exit(lambda: setattr(daemon, "stopping", True))
     try:
         daemon.run()

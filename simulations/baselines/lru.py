@@ -1,8 +1,10 @@
-"""LRU: the block that was used longest ago leaves first.
+"""LRU: the block that was used longest ago leaves first. In two forms.
 
-R. L. Mattson et al., "Evaluation techniques for storage hierarchies", IBM Systems Journal
-9(2), 1970. No deviation; vLLM's stock evictor is LRU too, but over whole requests and tail
-first. No parameters.
+`run` is what vLLM does: a request's blocks are used all at once, so of equally old ones the
+tail of the prompt leaves before its head, and never to make room for the same prompt. `replay`
+is LRU over single block accesses as in R. L. Mattson et al., "Evaluation techniques for
+storage hierarchies", IBM Systems Journal 9(2), 1970, for comparison with other programs. It
+evicts a prompt's head before its tail, and so loses more prefixes than vLLM would.
 """
 
 from __future__ import annotations
@@ -41,6 +43,39 @@ def replay(
         append(rings, recent, block)
 
 
+@njit(cache=True)
+def replay_requests(
+    blocks: NDArray[np.int32],
+    offsets: NDArray[np.int64],
+    capacity: int,
+    cache: Residency,
+    hits: NDArray[np.uint8],
+) -> None:
+    """One ring in the order of last use, tails older than heads; evicted after each request."""
+    recent = len(cache.resident)
+    rings = new_rings(recent, 1)
+    held = 0
+    for request in range(len(offsets) - 1):
+        for access in range(offsets[request + 1] - 1, offsets[request] - 1, -1):
+            block = blocks[access]
+            if cache.resident[block]:
+                hits[access] = 1
+                remove(rings, block)
+            else:
+                enter(cache, block)
+                held += 1
+            append(rings, recent, block)
+        while held > capacity:
+            victim = oldest(rings, recent)
+            remove(rings, victim)
+            leave(cache, victim)
+            held -= 1
+
+
 def run(trace: Trace, capacity: int) -> Played:
-    """LRU over the block accesses of a trace."""
-    return play(replay, trace, capacity)
+    """vLLM's own order over the requests of a trace."""
+    return play(
+        lambda blocks, size, cache, hits: replay_requests(blocks, trace.offsets, size, cache, hits),
+        trace,
+        capacity,
+    )

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 import zmq
 from wactl.controller.daemon import Daemon
-from wactl.controller.status import Category, Engine, Request, Status, ask
+from wactl.controller.status import Category, Engine, NoSidecar, Request, Status, ask
 
 WACTL = Path(sys.executable).parent / "wactl"
 
@@ -49,7 +48,7 @@ def config(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def start(environment: dict[str, str]) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Starts the command; what still runs after the test is killed."""
+    """Starts the command; what still runs after the test is ended."""
     running: list[subprocess.Popen[bytes]] = []
 
     def begin(*arguments: object) -> subprocess.Popen[bytes]:
@@ -58,8 +57,12 @@ def start(environment: dict[str, str]) -> Iterator[Callable[..., subprocess.Pope
 
     yield begin
     for one in running:
-        one.kill()
-        one.wait()
+        one.terminate()
+        try:
+            one.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            one.kill()
+            one.wait()
 
 
 def sentence(done: subprocess.CompletedProcess[str]) -> str:
@@ -215,8 +218,14 @@ def test_a_killed_sidecar_frees_the_folder(
     first.kill()
     first.wait()
     second = start("run", "--config", config)
-    time.sleep(0.5)
-    eventually(lambda: second.poll() is None and ask(run_dir, Request()).pid == second.pid)
+
+    def answers() -> bool:
+        try:
+            return ask(run_dir, Request()).pid == second.pid
+        except NoSidecar:  # not yet: the first one's socket is still there
+            return False
+
+    eventually(answers)
     second.terminate()
     assert second.wait(timeout=10) == 0
 

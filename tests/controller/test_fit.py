@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import CensoredData, expon
+from wactl.controller.family import Family
 from wactl.controller.fit import DEAD, fit_all, fit_exponential, lifespan
 from wactl.controller.reuse import AGES
 from wactl.policies.blocks import DEFAULT, FIRST_CATEGORY, MAX_CATEGORIES, UNHASHED
@@ -167,20 +168,22 @@ rows = st.dictionaries(
 )
 
 
-@given(rows, rows, st.floats(0.0, 1e6), st.sampled_from(Score))
+@settings(deadline=None)
+@given(rows, rows, st.floats(0.0, 1e6), st.sampled_from(Score), st.sampled_from(Family))
 def test_whatever_was_observed_gives_parameters_that_an_engine_takes(
     events: dict[int, dict[int, float]],
     censored: dict[int, dict[int, float]],
     borrowed: float,
     score: Score,
+    family: Family,
 ) -> None:
-    """The laws of any histograms make a valid parameter set."""
+    """The laws of any histograms and family make a valid parameter set."""
     counted = np.zeros((2, MAX_CATEGORIES, len(AGES)))
     for array, given_rows in zip(counted, (events, censored), strict=True):
         for category, cells in given_rows.items():
             for age, count in cells.items():
                 array[category, age] = count
-    fits = fit_all(counted[0], counted[1], TABLE, borrowed)
+    fits = fit_all(counted[0], counted[1], TABLE, borrowed, family)
     if fits is None:
         assert counted[0, DEFAULT : FIRST_CATEGORY + TABLE.categories].sum() == 0.0
         return
