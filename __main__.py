@@ -9,7 +9,7 @@ import typer
 from . import __version__
 from .controller.cli import doctor, mode, rules, run, status
 from .policies.errors import WactlError
-from .simulations.cli import demo
+from .simulations.cli import demo, replay
 
 app = typer.Typer(
     name="wactl",
@@ -26,6 +26,7 @@ app.command()(mode.mode)
 app.add_typer(rules.app, name="rules")
 app.command()(doctor.doctor)
 app.command()(demo.demo)
+app.command()(replay.replay)
 
 
 @app.command()

@@ -37,11 +37,15 @@ laws = st.builds(
     st.sampled_from([(1.0, 0.01), (0.1, 0.1), (0.001, 0.5)]),
     st.sampled_from([5.0, 50.0, 1e6]),
 )
+# Two laws for four categories, so that scores tie.
 parameter_sets = st.builds(
-    lambda trust, score, of: ParameterSet(1, 9.0, trust, score, 20.0, of[0], tuple(of[1:]), TABLE),
+    lambda trust, score, of, default: ParameterSet(
+        1, 9.0, trust, score, 20.0, default, (*of, *of), TABLE
+    ),
     st.sampled_from([1.0, 1.0, 0.3, 0.3, 0.0]),
     st.sampled_from(Score),
-    st.lists(laws, min_size=1 + TABLE.categories, max_size=1 + TABLE.categories),
+    st.tuples(laws, laws),
+    laws,
 )
 gaps = st.sampled_from([0.0, 0.0, 0.5, 3.0, 20.0])
 prompts = st.lists(st.integers(0, 1), min_size=1, max_size=6).map(tuple)
