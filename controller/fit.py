@@ -31,7 +31,10 @@ from .mixture import TIMES, fit_mixture
 from .reuse import AGES, Histogram
 
 ROUNDS = 60
-"""Steps of the iteration: beyond these the laws of the public traces move by less than 1 %."""
+"""Steps of the iteration at most."""
+
+SETTLED = 1e-4
+"""Relative change of every rate in one step at which the iteration ends."""
 
 DEAD = 1e-3
 """Remaining probability of reuse at which a block counts as dead: its lifespan is over."""
@@ -73,8 +76,11 @@ def fit_exponential(
         alive = p[:, None] * np.exp(-rate[:, None] * AGES)
         waiting = censored * alive / np.maximum(alive + 1.0 - p[:, None], 1e-300)
         exposure = np.maximum(spent + waiting @ AGES, 1e-9)
+        before = rate
         rate = np.clip(reused / exposure, 1 / MAX_SECONDS, MAX_RATE)
         p = np.clip((reused + waiting.sum(axis=1)) / total, 0.0, 1.0)
+        if np.all(np.abs(rate - before) <= SETTLED * rate):
+            break
     return np.where(reused > 0.0, p, 0.0), rate
 
 

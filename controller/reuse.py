@@ -67,10 +67,8 @@ class Reuse:
 
         Both of shape ``(MAX_CATEGORIES, len(AGES))``.
         """
-        alive = self.ghosts[self.ghosts["key"] != 0]
-        ages = np.maximum(now - alive["last"], 0.0)
         censored = self.censored.copy()
-        np.add.at(censored, (alive["category"], _bins(ages)), 0.5 ** (ages / self.half_life))
+        _add_living(self.ghosts, censored, self.half_life, now)
         return self.events, censored
 
     def forget(self, seconds: float) -> None:
@@ -80,9 +78,20 @@ class Reuse:
         self.censored *= factor
 
 
-def _bins(ages: NDArray[np.float64]) -> NDArray[np.int64]:
-    position = np.log(np.maximum(ages, AGES[0]) / AGES[0]) / np.log(1.25)
-    return np.minimum(np.rint(position), len(AGES) - 1).astype(np.int64)
+@njit(cache=True)
+def _weight(age: float, half_life: float) -> float:
+    return 0.5 ** (max(age, 0.0) / half_life)
+
+
+@njit(cache=True)
+def _add_living(ghosts: Table, censored: Histogram, half_life: float, now: float) -> None:
+    last, column, weight = np.inf, 0, 0.0
+    for ghost in ghosts:
+        if ghost.key != 0:
+            if ghost.last != last:
+                last = ghost.last
+                column, weight = _bin(now - last), _weight(now - last, half_life)
+            censored[ghost.category, column] += weight
 
 
 @njit(cache=True)
@@ -104,20 +113,21 @@ def _observe(
     old: int,
     now: float,
 ) -> None:
+    # Blocks of one prompt were mostly last used together: their age is worked out once.
+    last, column, weight = np.inf, 0, 0.0
     for index, key in enumerate(keys):
         if key == 0:  # no block's key: it stands for an empty slot
             continue
         slot = find(ghosts, key)
-        if slot >= 0:
-            ghost = ghosts[slot]
-            age = max(now - ghost.last, 0.0)
-            events[ghost.category, _bin(age)] += 0.5 ** (age / half_life)
-        else:
+        counts = events if slot >= 0 else censored
+        if slot < 0:
             slot = place(ghosts, key)
-            ghost = ghosts[slot]
-            if ghost.key != 0:
-                age = max(now - ghost.last, 0.0)
-                censored[ghost.category, _bin(age)] += 0.5 ** (age / half_life)
+        ghost = ghosts[slot]
+        if ghost.key != 0:
+            if ghost.last != last:
+                last = ghost.last
+                column, weight = _bin(now - last), _weight(now - last, half_life)
+            counts[ghost.category, column] += weight
         ghost.key = key
         ghost.last = now
         ghost.category = old if positions[index] < carried else new

@@ -159,50 +159,62 @@ def _head_score(
 
 
 @njit(cache=True)
-def _victim(blocks: Blocks, roots: Roots, scores: NDArray[np.float64]) -> int:
-    """Who goes: unhashed blocks, then the leaf of lowest score (deeper of two), then the rest."""
-    if roots[UNHASHED] >= 0:
-        return roots[UNHASHED]
-    best = NONE
+def _lowest(blocks: Blocks, roots: Roots, scores: NDArray[np.float64]) -> tuple[int, float]:
+    """The category whose head has the lowest score (ties to the deeper), and the next score.
+
+    `NONE` if no category has a leaf.
+    """
+    best, lowest, second = NONE, np.inf, np.inf
     for category in range(DEFAULT, len(scores)):
-        head = roots[category]
-        if head >= 0 and (
-            best < 0
-            or scores[category] < scores[blocks[best].category]
-            or (
-                scores[category] == scores[blocks[best].category]
-                and blocks[head].depth > blocks[best].depth
-            )
+        score = scores[category]
+        if score > lowest or roots[category] < 0:
+            second = min(second, score)
+        elif (
+            best < 0 or score < lowest or blocks[roots[category]].depth > blocks[roots[best]].depth
         ):
-            best = head
-    return best if best >= 0 else roots[LAST_RESORT]
+            best, lowest, second = category, score, lowest
+        else:
+            second = score
+    return best, second
 
 
 @njit(cache=True)
 def pop_scored(blocks: Blocks, roots: Roots, laws: Laws, trust: float, now: float, out: Ids) -> int:
     """Take ``len(out)`` free blocks, least likely to be reused first; returns the orphans made.
 
-    Chains cannot form a circle, so some free block always is a leaf. Should that ever fail,
-    the stock order decides and the orphans are counted.
+    Unhashed blocks go before all others and those of last resort after them. Chains cannot
+    form a circle, so some free block always is a leaf. Should that ever fail, the stock order
+    decides and the orphans are counted.
     """
     scores = np.empty(len(laws))
     for category in range(DEFAULT, len(laws)):
         scores[category] = _head_score(blocks, roots, laws, trust, category, now)
     orphans = 0
+    best, second = NONE, np.inf
     for index in range(len(out)):
-        block = _victim(blocks, roots, scores)
+        if roots[UNHASHED] >= 0:
+            block = roots[UNHASHED]
+        else:
+            # Most of the time the next leaf of the same chain is the next to go, and a look
+            # at all the other categories can be spared.
+            if best < 0 or not scores[best] < second:
+                best, second = _lowest(blocks, roots, scores)
+            block = roots[best] if best >= 0 else roots[LAST_RESORT]
         if block < 0:
             block = blocks[len(blocks) - 1].newer
-        category = blocks[block].category
+        category, accessed = blocks[block].category, blocks[block].last_access
         parent = _parent(blocks, block)
         leave(blocks, roots, block)
         orphans += renew(blocks, block, now)
         out[index] = block
-        if category >= DEFAULT:
+        head = roots[category]
+        if category >= DEFAULT and (head < 0 or blocks[head].last_access != accessed):
             scores[category] = _head_score(blocks, roots, laws, trust, category, now)
         if parent >= 0 and blocks[parent].category >= DEFAULT:
             changed = blocks[parent].category
-            scores[changed] = _head_score(blocks, roots, laws, trust, changed, now)
+            if changed != category:
+                scores[changed] = _head_score(blocks, roots, laws, trust, changed, now)
+                best = NONE
     return orphans
 
 
