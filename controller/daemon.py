@@ -27,6 +27,8 @@ CYCLE = 0.1
 """Longest wait in seconds between two cycles."""
 DISCOVERY = 0.5
 """Seconds between two looks for new engines."""
+QUESTIONS = 16
+"""Questions answered in one cycle."""
 REPORT = 1.0
 """Age in seconds of the status that metrics are read from, at most."""
 
@@ -110,7 +112,9 @@ class Daemon:
     def _answer(self, wall: float) -> None:
         if wall - self._reported >= REPORT:
             self._reported, self._status = wall, self._report(wall)
-        while self._questions.poll(0):
+        for _ in range(QUESTIONS):
+            if not self._questions.poll(0):
+                return
             raw = b"".join(self._questions.recv_multipart())
             try:
                 request = msgspec.json.decode(raw, type=Request)

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from .blocks import MAX_CATEGORIES
 from .parameters import ParameterSet
 
 WIRE = 1
@@ -142,6 +143,8 @@ def decode_report(raw: bytes) -> Report:
                 raise WireError(f"an admission record {wrong}")
     elif not abs(report.time) < FAR:
         raise WireError("a heartbeat whose time is not a number or far too large")
+    elif not 0 <= report.state.shift < 64 or len(report.state.cached) > MAX_CATEGORIES:
+        raise WireError("a heartbeat whose sampling or categories make no sense")
     return report
 
 

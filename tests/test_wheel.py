@@ -24,9 +24,9 @@ def run(*command: str | Path, cwd: Path) -> str:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from a copy of the files under version control."""
+    """The wheel, built from a copy of the files that git tracks or would."""
     folder = tmp_path_factory.mktemp("wheel")
-    listed = run("git", "ls-files", "-z", "--cached", cwd=ROOT)
+    listed = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT)
     for name in filter(None, listed.split("\0")):
         if (ROOT / name).is_file():
             (folder / "source" / name).parent.mkdir(parents=True, exist_ok=True)
