@@ -3,7 +3,9 @@ PYTHON ?= python3
 PY := .venv/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test lint setup clean
+TRACES ?= ../shared/traces
+
+.PHONY: demo test lint results setup clean
 
 demo: setup
 	@$(PY) -m wactl demo
@@ -17,6 +19,10 @@ lint: setup
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	MYPYPATH=.venv/src $(PY) -m mypy $(addprefix .venv/src/wactl/,policies controller simulations __main__.py)
+
+# docs/results.md: every policy on every trace of the folder TRACES.
+results: setup
+	$(PY) -m wactl.simulations.results $(TRACES) docs/results.md
 
 setup: .venv/ready
 

@@ -69,7 +69,8 @@ async def replay(
         progress(done)
 
     timeout = aiohttp.ClientTimeout(total=600)
-    connector = aiohttp.TCPConnector(limit=concurrency)
+    # The server closes idle connections; one that is about to be reused would fail a request.
+    connector = aiohttp.TCPConnector(limit=concurrency, force_close=True)
     async with (
         aiohttp.ClientSession(timeout=timeout, connector=connector) as session,
         asyncio.TaskGroup() as group,

@@ -1,10 +1,9 @@
-"""LRU: the block that was used longest ago leaves first. In two forms.
+"""LRU: the block that was used longest ago leaves first, as vLLM has it.
 
-`run` is what vLLM does: a request's blocks are used all at once, so of equally old ones the
-tail of the prompt leaves before its head, and never to make room for the same prompt. `replay`
-is LRU over single block accesses as in R. L. Mattson et al., "Evaluation techniques for
-storage hierarchies", IBM Systems Journal 9(2), 1970, for comparison with other programs. It
-evicts a prompt's head before its tail, and so loses more prefixes than vLLM would.
+R. L. Mattson et al., "Evaluation techniques for storage hierarchies", IBM Systems Journal
+9(2), 1970. A request's blocks are used all at once: of equally old ones the tail of the prompt
+leaves before its head, and none leaves for another of the same prompt. Where every request is
+a single block this is the textbook's LRU. No parameters.
 """
 
 from __future__ import annotations
@@ -21,30 +20,6 @@ from .rings import append, new_rings, oldest, remove
 
 @njit(cache=True)
 def replay(
-    blocks: NDArray[np.int32], capacity: int, cache: Residency, hits: NDArray[np.uint8]
-) -> None:
-    """One ring in the order of last use."""
-    recent = len(cache.resident)
-    rings = new_rings(recent, 1)
-    free = capacity
-    for access in range(len(blocks)):
-        block = blocks[access]
-        if cache.resident[block]:
-            hits[access] = 1
-            remove(rings, block)
-        else:
-            if free == 0:
-                victim = oldest(rings, recent)
-                remove(rings, victim)
-                leave(cache, victim)
-                free += 1
-            enter(cache, block)
-            free -= 1
-        append(rings, recent, block)
-
-
-@njit(cache=True)
-def replay_requests(
     blocks: NDArray[np.int32],
     offsets: NDArray[np.int64],
     capacity: int,
@@ -75,7 +50,7 @@ def replay_requests(
 def run(trace: Trace, capacity: int) -> Played:
     """vLLM's own order over the requests of a trace."""
     return play(
-        lambda blocks, size, cache, hits: replay_requests(blocks, trace.offsets, size, cache, hits),
+        lambda blocks, size, cache, hits: replay(blocks, trace.offsets, size, cache, hits),
         trace,
         capacity,
     )

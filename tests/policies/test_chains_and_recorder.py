@@ -175,7 +175,7 @@ def test_categories_are_those_of_the_rules(
         record = recorder.admit(name, prompt(name, blocks), 0, blank_features(16 * blocks), now)
         known = recorder.release(name)
         assert known is not None and record.features[POSITION] == 0.0
-        features = np.array(record.features)
+        features = list(record.features)
         assert known.categories[0] == naive_category(table, features)
         features[POSITION] = 1.0
         assert known.categories[1] == naive_category(table, features)

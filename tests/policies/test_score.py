@@ -57,7 +57,7 @@ def direct(law: Law, score: Score, age: float) -> float:
         case Score.WINDOW:
             soon = alive * -np.expm1(-speeds * HORIZON)
             return float(soon.sum() / (alive.sum() + never))
-        case Score.PAPER:
+        case _:
             return float((alive - weights * np.exp(-speeds * (age + HORIZON))).sum())
 
 

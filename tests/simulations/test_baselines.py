@@ -75,7 +75,8 @@ def stream(
                 rows = [json.loads(line)["hash_ids"] for line in file]
         if order == "reverse":
             rows = [row[::-1] for row in rows]
-        streams[name, order] = trace_of(rows)
+        # One access at a time, as the reference has it: LRU would take a request as one use.
+        streams[name, order] = trace_of([[block] for row in rows for block in row])
     return streams[name, order]
 
 
