@@ -9,7 +9,7 @@ import typer
 from . import __version__
 from .controller.cli import doctor, mode, rules, run, status
 from .policies.errors import WactlError
-from .simulations.cli import demo, replay
+from .simulations.cli import demo, regress, replay
 
 app = typer.Typer(
     name="wactl",
@@ -27,6 +27,7 @@ app.add_typer(rules.app, name="rules")
 app.command()(doctor.doctor)
 app.command()(demo.demo)
 app.command()(replay.replay)
+app.add_typer(regress.app, name="regress")
 
 
 @app.command()

@@ -23,7 +23,7 @@ from .reuse import Reuse
 from .settings import Settings
 
 GHOSTS = 16 * TARGET_BLOCKS
-"""Followed blocks in the ghost index: sixteen times what a cache holds of them, 6 MB."""
+"""Followed blocks in the ghost index: sixteen times what a cache holds of them, 1.5 MB."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ class Settings(BaseModel):
     half_life_seconds: float = Field(3600.0, ge=60.0, le=1e6)
     ttl_seconds: float = Field(60.0, ge=1.0, le=3600.0)
     borrowed_blocks: float = Field(20.0, ge=0.0, le=1e6)
-    family: Family = Family.EXPONENTIAL
+    family: Family = Family.MIXTURE
     score: Score = Score.HAZARD
     horizon_seconds: float = Field(60.0, gt=0.0, le=1e6)
     metrics_host: str = "127.0.0.1"

@@ -13,15 +13,15 @@ import numpy as np
 
 from .recent import Keys
 
-TARGET_BLOCKS = 8192
+TARGET_BLOCKS = 4096
 """Sampled blocks a cache should have: enough to learn from, cheap to follow."""
 
 
 def shift_for(blocks: int) -> int:
     """The sampling rate for a cache of ``blocks``, as its binary exponent: 1 block in 2**shift.
 
-    >>> shift_for(1000), shift_for(8193), shift_for(1_000_000)
-    (0, 1, 7)
+    >>> shift_for(1000), shift_for(4097), shift_for(1_000_000)
+    (0, 1, 8)
     """
     return max(0, (max(1, blocks) - 1) // TARGET_BLOCKS).bit_length()
 

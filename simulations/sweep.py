@@ -13,6 +13,7 @@ import msgspec
 
 from ..policies.errors import WactlError
 from .catalogue import find
+from .played import Played
 from .trace import Trace
 
 
@@ -54,7 +55,11 @@ def replay(trace: Trace, policy: str, capacity: int) -> Cell:
     """Replay one trace through one policy."""
     start = time.perf_counter()
     played = find(policy).run(trace, capacity)
-    seconds = time.perf_counter() - start
+    return cell_of(trace, policy, capacity, played, time.perf_counter() - start)
+
+
+def cell_of(trace: Trace, policy: str, capacity: int, played: Played, seconds: float) -> Cell:
+    """What came out of a replay that took so many seconds."""
     hits = played.prefix_hits(trace.offsets)
     accesses = len(trace.blocks)
     return Cell(
@@ -76,10 +81,12 @@ def sweep(
     traces: Sequence[Trace],
     policies: Sequence[str],
     capacities: Callable[[Trace], Sequence[int]],
+    play: Callable[[Trace, str, int], Cell] = replay,
 ) -> Iterator[Cell]:
     """Yield every cell of the grid as it is done, in no particular order.
 
-    Raises `WactlError` for an unknown policy, before anything runs.
+    ``play`` makes one; it is pickled on the way to its worker. Raises `WactlError` for an
+    unknown policy, before anything runs.
     """
     global _traces
     for policy in policies:
@@ -92,12 +99,12 @@ def sweep(
     ]
     workers = min(len(jobs), os.cpu_count() or 1)
     if workers <= 1:
-        yield from (replay(traces[job.trace], job.policy, job.capacity) for job in jobs)
+        yield from (play(traces[job.trace], job.policy, job.capacity) for job in jobs)
         return
     _traces = traces
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        waiting = [pool.submit(_work, job) for job in jobs]
+        waiting = [pool.submit(_work, job, play) for job in jobs]
         try:
             for done in as_completed(waiting):
                 yield done.result()
@@ -106,8 +113,8 @@ def sweep(
             raise
 
 
-def _work(job: Job) -> Cell:
-    return replay(_traces[job.trace], job.policy, job.capacity)
+def _work(job: Job, play: Callable[[Trace, str, int], Cell]) -> Cell:
+    return play(_traces[job.trace], job.policy, job.capacity)
 
 
 def parse_capacities(text: str, bytes_per_token: float | None) -> Callable[[Trace], list[int]]:

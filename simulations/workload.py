@@ -7,10 +7,16 @@ the conversations that are about to continue.
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from .readers.numbering import number
+from .trace import Trace
 from .traces import Prompt
 
 BLOCK_TOKENS = 32
@@ -49,6 +55,30 @@ def generate(minutes: float, seed: int = 7) -> list[Prompt]:
     return sorted(
         (prompt for prompt in prompts if prompt.time < 60.0 * minutes),
         key=lambda prompt: prompt.time,
+    )
+
+
+def trace_of(prompts: Sequence[Prompt], name: str) -> Trace:
+    """Prompts of this workload, in time order and at least one, as a trace for replays.
+
+    Its digest is over whole microseconds, so that a last bit of a logarithm that is rounded
+    differently on another machine does not make it another trace.
+    """
+    times = np.array([prompt.time for prompt in prompts])
+    offsets = np.cumsum([0, *(len(prompt.blocks) for prompt in prompts)])
+    ids = itertools.chain.from_iterable(prompt.blocks for prompt in prompts)
+    blocks, distinct = number(np.fromiter(ids, np.uint64), offsets)
+    columns = (np.rint(1e6 * times).astype("<i8"), offsets.astype("<i8"), blocks.astype("<i4"))
+    return Trace(
+        name=name,
+        times=times - times[0],
+        offsets=offsets,
+        blocks=blocks,
+        distinct=distinct,
+        input_tokens=np.array([prompt.input_length for prompt in prompts], np.int32),
+        output_tokens=np.array([prompt.output_length for prompt in prompts], np.int32),
+        block_tokens=BLOCK_TOKENS,
+        digest=hashlib.sha256(b"".join(column.tobytes() for column in columns)).hexdigest(),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import wactl
+from wactl.controller.family import Family
 from wactl.controller.learner import Learner
 from wactl.controller.rules import load_rules
 from wactl.controller.settings import CONFIG, Settings
@@ -57,9 +58,13 @@ def stream(hashes: Hashes) -> Callable[[], Iterator[Admission]]:
     return records
 
 
-def learn(table: DecisionTable, records: Iterator[Admission]) -> Learner:
+def learn(
+    table: DecisionTable,
+    records: Iterator[Admission],
+    family: Family = Family.MIXTURE,
+) -> Learner:
     """A learner that has seen all of it, refitted as time passed."""
-    learner = Learner(Settings(), table)
+    learner = Learner(Settings(family=family), table)
     now = 0.0
     for admission in records:
         now = admission.time
@@ -69,14 +74,20 @@ def learn(table: DecisionTable, records: Iterator[Admission]) -> Learner:
     return learner
 
 
-def test_agents_and_documents_get_laws_apart(stream: Callable[[], Iterator[Admission]]) -> None:
-    """Told apart by type, agents are reused within seconds but for the last turn, documents not."""
-    learner = learn(BY_TYPE, stream())
+@pytest.mark.parametrize(("family", "lifespan"), [("exponential", 120.0), ("mixture", 150.0)])
+def test_agents_and_documents_get_laws_apart(
+    stream: Callable[[], Iterator[Admission]], family: str, lifespan: float
+) -> None:
+    """Told apart by type, agents are reused within seconds but for the last turn, documents not.
+
+    A mixture's lifespan is known to a bin of ages only, 25 % wide.
+    """
+    learner = learn(BY_TYPE, stream(), Family(family))
     assert learner.fits is not None
     agents, documents = learner.fits.rules
     assert agents.law.p == pytest.approx(sum(range(1, TURNS)) / sum(range(1, TURNS + 1)), rel=0.01)
     assert agents.law.mean == pytest.approx(PAUSE, rel=0.1)
-    assert agents.law.lifespan < 120.0
+    assert agents.law.lifespan < lifespan
     assert documents.law.p < 0.03
     assert documents.evidence == pytest.approx(600 * 16, rel=0.1)
 

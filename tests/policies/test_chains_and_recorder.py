@@ -119,7 +119,7 @@ def test_a_named_session_tells_the_turn() -> None:
 
 def test_turns_are_counted_from_a_sample_too() -> None:
     """A large cache follows one block in 64, and long conversations are still recognised."""
-    client = Client(blocks=500_000)
+    client = Client(blocks=250_000)
     assert client.recorder.shift == 6
     for name in "abc":
         turns = [client.inferred(prompt(name, 1000 * n), 30.0 * n)[0] for n in (1, 2, 3, 4)]
