@@ -232,6 +232,20 @@ def forget(blocks: Blocks, roots: Roots, block: int, front: float) -> None:
 
 
 @njit(cache=True)
+def demote(blocks: Blocks, roots: Roots, ids: Ids) -> None:
+    """Blocks kept as a last resort are ordinary ones again: nobody is about to read them."""
+    for block in ids:
+        node = blocks[block]
+        if node.category == LAST_RESORT:
+            queued = node.free and node.children == 0
+            if queued:
+                heap.delete(blocks, roots, block)
+            node.category = DEFAULT
+            if queued:
+                heap.insert(blocks, roots, block)
+
+
+@njit(cache=True)
 def relabel(blocks: Blocks, roots: Roots) -> None:
     """Move every block to the `DEFAULT` category: the table that named the others is gone."""
     for category in range(DEFAULT + 1, len(roots)):

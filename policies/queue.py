@@ -99,6 +99,11 @@ class FreeQueue:
         self._flush()
         evictor.tag(self.blocks, ids, carried, categories, accessed)
 
+    def demote(self, ids: Ids) -> None:
+        """Blocks kept for a request that has ended are ordinary ones again."""
+        self._flush()
+        evictor.demote(self.blocks, self.roots, ids)
+
     def forget(self, ids: Ids) -> None:
         """Blocks lost what they held (a reset, a failed transfer); free ones go first now."""
         self._flush()

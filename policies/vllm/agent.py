@@ -20,12 +20,12 @@ from vllm.v1.core.block_pool import BlockPool
 from vllm.v1.core.kv_cache_utils import FreeKVCacheBlockQueue
 from vllm.v1.core.single_type_kv_cache_manager import FullAttentionManager
 
-from ..blocks import LAST_RESORT
+from ..blocks import LAST_RESORT, Ids
 from ..channel import Channel
 from ..errors import WactlError
 from ..intake import Intake, Orders
 from ..messages import EngineState
-from ..recorder import Recorder
+from ..recorder import InFlight, Recorder
 from ..rundir import claim, private_dir
 from ..sample import keys_of
 from .queue import WactlQueue
@@ -59,6 +59,7 @@ class Agent:
         )
         warm_up()
         self._wrapped: list[tuple[Any, str]] = []
+        self._kept: dict[str, list[Ids]] = {}
         engine = f"{os.getpid()}-{rank}-{time.time_ns():x}"
         self.channel = Channel(run_dir, rank, engine, clock, self.intake, self.state)
         pool.free_block_queue = self.queue
@@ -144,16 +145,23 @@ class Agent:
     def _freeing(self, request: Any) -> None:
         preempted = not request.is_finished()
         known = self.recorder.release(request.request_id, preempted=preempted)
-        if known is None:
-            return
+        if known is not None:
+            self._tag(request.request_id, known, preempted)
+        if not preempted:  # what it left behind when it was preempted is not awaited any more
+            for ids in self._kept.pop(request.request_id, ()):
+                self.queue.core.demote(ids)
+
+    def _tag(self, request: str, known: InFlight, preempted: bool) -> None:
         categories = known.categories
         if preempted:  # its blocks are wanted again as soon as there is room
             categories = np.array([LAST_RESORT, LAST_RESORT])
         for group in self.groups:
-            blocks = group.req_to_blocks.get(request.request_id, ())
+            blocks = group.req_to_blocks.get(request, ())
             ids = np.array([block.block_id for block in blocks], np.int64)
             carried = known.carried * self.pool.hash_block_size // group.block_size
             self.queue.core.tag(ids, carried, categories, known.admitted)
+            if preempted:
+                self._kept.setdefault(request, []).append(ids)
 
     def _unpinning(self, blocks: Any, on_reuse: Any) -> None:
         ids = np.array([block.block_id for block in blocks], np.int64)

@@ -32,6 +32,7 @@ def warm_up() -> None:
         queue.append(taken[::-1], 1.0)
         queue.remove(int(taken[1]))
         queue.append(taken[1:], 1.0)
+        queue.demote(taken)
         queue.forget(taken)
         queue.relabel()
         queue.order()

@@ -124,6 +124,30 @@ def test_blocks_of_preempted_requests_go_last(cache, control, clock) -> None:
     assert not (agent.queue.core.blocks["category"] == LAST_RESORT).any()
 
 
+@pytest.mark.parametrize("resumed", [True, False], ids=["resumed", "aborted"])
+def test_nothing_is_kept_for_a_preempted_request_that_has_ended(
+    cache, control, clock, resumed
+) -> None:
+    """Whether it came back or was aborted, its blocks are as any others afterwards."""
+    ours = cache(60)
+    agent = control(ours)
+    push(agent)
+    rng = random.Random(2)
+    victim = ours.request(prompt(rng, 20)[:-1])
+    ours.admit(victim)
+    ours.preempt(victim)
+    if resumed:
+        ours.admit(victim)
+    ours.finish(victim)
+    assert not (agent.queue.core.blocks["category"] == LAST_RESORT).any()
+    for _ in range(5):
+        kept = ours.request(prompt(rng, 20), arguments={"wactl_category": "keep"})
+        ours.admit(kept)
+        ours.finish(kept)
+    assert ours.admit(ours.request(victim.prompt_token_ids)) == 0
+    assert agent.errors == 0 and agent.queue.core.orphans == 0
+
+
 def test_an_internal_error_stands_the_agent_down_and_the_engine_goes_on(
     cache, control, clock
 ) -> None:
