@@ -124,4 +124,4 @@ def sentence(difference: Difference, now: Golden) -> str:
     if isinstance(old, str) or isinstance(new, str):
         return f"{which} another trace: golden {old}; now {new}"
     points = 100.0 * (new - old) / max(1, now[difference.trace].blocks)
-    return f"{which} golden {old} hits, now {new} ({new - old:+d}, {points:+.2f} points)"
+    return f"{which} golden {old} hits, now {new} ({new - old:+d}, {points:+.3f} points)"

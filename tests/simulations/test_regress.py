@@ -109,7 +109,7 @@ def test_a_changed_result_is_told_with_its_amount(spec: Path, golden: Path) -> N
     assert done.returncode == 1
     points = 100 / sum(map(len, PROMPTS))
     assert done.stdout.splitlines() == [
-        f"chats: lru at 5 blocks: golden {hits - 1} hits, now {hits} (+1, +{points:.2f} points)",
+        f"chats: lru at 5 blocks: golden {hits - 1} hits, now {hits} (+1, +{points:.3f} points)",
         f"differences: 1; if they are meant: wactl regress record {spec}",
     ]
     done = regress("check", spec, "--json")
