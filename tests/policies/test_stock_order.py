@@ -42,7 +42,7 @@ def test_a_million_random_operations_give_the_stock_order(orders: Orders | None)
     free = set(range(BLOCKS))
     used: set[int] = set()
     operations = 0
-    while operations < OPERATIONS / 2:
+    while operations < OPERATIONS:
         operations += 1
         match rng.randrange(8):
             case 0 if free:
