@@ -66,7 +66,10 @@ def attach(scheduler: Any) -> None:
 def _closing(shutdown: Any, agent: Any) -> Any:
     @functools.wraps(shutdown)
     def close(*args: Any, **kwargs: Any) -> Any:
-        agent.close()
+        try:
+            agent.close()
+        except Exception:
+            log.exception("wactl: cannot be closed, the scheduler ends all the same")
         return shutdown(*args, **kwargs)
 
     return close
