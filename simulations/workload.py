@@ -42,15 +42,18 @@ KINDS = {
 }
 
 
-def generate(minutes: float, seed: int = 7) -> list[Prompt]:
-    """Prompts of ``minutes`` of traffic in time order, the same for the same seed."""
+def generate(minutes: float, seed: int = 7, traffic: float = 1.0) -> list[Prompt]:
+    """Prompts of ``minutes`` of traffic in time order, the same for the same seed.
+
+    There are ``traffic`` times as many conversations as `KINDS` says.
+    """
     rng = random.Random(seed)
     fresh = iter(range(1, 1 << 62))
     prompts: list[Prompt] = []
     for kind in KINDS.values():
         system = [next(fresh) for _ in range(kind.system)]
-        start = 0.0
-        while (start := start + rng.expovariate(kind.sessions_per_minute / 60.0)) < 60.0 * minutes:
+        start, rate = 0.0, traffic * kind.sessions_per_minute / 60.0
+        while (start := start + rng.expovariate(rate)) < 60.0 * minutes:
             prompts += _session(kind, system, start, fresh, rng)
     return sorted(
         (prompt for prompt in prompts if prompt.time < 60.0 * minutes),

@@ -1,0 +1,1 @@
+"""What wactl costs: inside vLLM's scheduler, and in the sidecar."""
