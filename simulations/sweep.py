@@ -1,17 +1,14 @@
-"""Grids of (trace, policy, capacity): run on all cores, reported as they come in."""
+"""Grids of (trace, policy, capacity), reported as they come in."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
 
 import msgspec
 
 from ..policies.errors import WactlError
+from . import pool
 from .catalogue import find
 from .played import Played
 from .trace import Trace
@@ -34,34 +31,37 @@ class Cell(msgspec.Struct, frozen=True):
     evictions: int
     orphans: int
     """Blocks evicted before a block behind them."""
+    sample: int
+    """The trace holds one block in so many: with more than 1 all counts are estimates."""
     seconds: float
     """Of the replay, loading not counted."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """A replay to be done: position of the trace in the list, policy, capacity."""
-
-    trace: int
-    policy: str
-    capacity: int
-
-
-_traces: Sequence[Trace] = ()
-"""The traces of the sweep under way: workers inherit them by forking instead of by copying."""
-
-
 def replay(trace: Trace, policy: str, capacity: int) -> Cell:
-    """Replay one trace through one policy."""
+    """Replay one trace through one policy.
+
+    A sample of the blocks meets a cache smaller by as much, as in SHARDS (FAST'15); so the
+    capacity is at least ``trace.sample``.
+    """
     start = time.perf_counter()
-    played = find(policy).run(trace, capacity)
+    played = find(policy).run(trace, capacity // trace.sample)
     return cell_of(trace, policy, capacity, played, time.perf_counter() - start)
 
 
 def cell_of(trace: Trace, policy: str, capacity: int, played: Played, seconds: float) -> Cell:
-    """What came out of a replay that took so many seconds."""
-    hits = played.prefix_hits(trace.offsets)
-    accesses = len(trace.blocks)
+    """What came out of a replay that took so many seconds.
+
+    Counts of a sample are scaled up. Accesses that are then missing, or too many, are those of
+    a few blocks that everybody asks for, left out or picked by chance: they are hits under any
+    policy. So SHARDS-adj (FAST'15) has it.
+    """
+    accesses, sample = trace.accesses, trace.sample
+    popular = accesses - sample * len(trace.blocks)
+
+    def scaled(hits: int) -> int:
+        return min(max(0, sample * hits + popular), accesses)
+
+    hits = scaled(played.prefix_hits(trace.offsets))
     return Cell(
         trace=trace.name,
         policy=policy,
@@ -70,9 +70,10 @@ def cell_of(trace: Trace, policy: str, capacity: int, played: Played, seconds: f
         blocks=accesses,
         hit_blocks=hits,
         hit_ratio=hits / accesses if accesses else 0.0,
-        plain_hit_blocks=int(played.hits.sum()),
-        evictions=played.evictions,
-        orphans=played.orphans,
+        plain_hit_blocks=scaled(int(played.hits.sum())),
+        evictions=sample * played.evictions,
+        orphans=sample * played.orphans,
+        sample=trace.sample,
         seconds=round(seconds, 3),
     )
 
@@ -81,46 +82,29 @@ def sweep(
     traces: Sequence[Trace],
     policies: Sequence[str],
     capacities: Callable[[Trace], Sequence[int]],
-    play: Callable[[Trace, str, int], Cell] = replay,
+    play: pool.Play[Cell] = replay,
+    run: pool.Run = pool.run,
 ) -> Iterator[Cell]:
     """Yield every cell of the grid as it is done, in no particular order.
 
-    ``play`` makes one; it is pickled on the way to its worker. Raises `WactlError` for an
-    unknown policy, before anything runs.
+    ``play`` makes one, and ``run`` says where. Raises `WactlError` for an unknown policy, before
+    anything runs.
     """
-    global _traces
     for policy in policies:
         find(policy)
     jobs = [
-        Job(index, policy, capacity)
+        pool.Job(index, policy, capacity)
         for index, trace in enumerate(traces)
         for policy in policies
         for capacity in capacities(trace)
     ]
-    workers = min(len(jobs), os.cpu_count() or 1)
-    if workers <= 1:
-        yield from (play(traces[job.trace], job.policy, job.capacity) for job in jobs)
-        return
-    _traces = traces
-    context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        waiting = [pool.submit(_work, job, play) for job in jobs]
-        try:
-            for done in as_completed(waiting):
-                yield done.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _work(job: Job, play: Callable[[Trace, str, int], Cell]) -> Cell:
-    return play(_traces[job.trace], job.policy, job.capacity)
+    yield from run(play, traces, jobs)
 
 
 def parse_capacities(text: str, bytes_per_token: float | None) -> Callable[[Trace], list[int]]:
     """What ``--capacity`` says, as a function of the trace: blocks.
 
-    ``1000`` is blocks, ``5%`` a share of the trace's distinct blocks, ``20GiB`` memory, for
+    ``1000`` is blocks, ``5%`` a share of the distinct blocks of the traffic, ``20GiB`` memory, for
     which the bytes of a token must be known. Raises `WactlError`.
     """
     entries = [entry.strip() for entry in text.split(",") if entry.strip()]
@@ -132,10 +116,16 @@ def parse_capacities(text: str, bytes_per_token: float | None) -> Callable[[Trac
         raise WactlError("a capacity in bytes needs --bytes-per-token, say 57344 for Qwen2-7B")
 
     def of(trace: Trace) -> list[int]:
+        distinct = trace.distinct * trace.sample
         found = [
-            _blocks(entry, trace.distinct, trace.block_tokens, bytes_per_token or 1.0)
+            _blocks(entry, distinct, trace.block_tokens, bytes_per_token or 1.0)
             for entry in entries
         ]
+        if min(found) < trace.sample:
+            raise WactlError(
+                f"capacity {min(found)} is too small for {trace.name}, which holds one block in "
+                f"{trace.sample}; that many blocks are the least"
+            )
         return sorted(set(found))
 
     return of

@@ -39,6 +39,9 @@ def replay(
     decode: Annotated[
         float | None, typer.Option(help="With --pin: output tokens per second and request (40).")
     ] = None,
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Run on this Ray cluster instead of here.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
     plot: Annotated[
         Path | None, typer.Option(help="Draw hit ratio over capacity (.png or .svg).")
@@ -51,6 +54,7 @@ def replay(
     --pin they are served as a server would, and the times to the first token come out as well.
     """
     from ...policies.errors import WactlError
+    from .. import cluster, pool
     from ..sweep import parse_capacities, sweep
 
     capacities = parse_capacities(capacity, bytes_per_token)
@@ -58,9 +62,10 @@ def replay(
     if not policies:
         raise WactlError("--policy needs at least one policy")
     play = _player(policies, pin, prefill, decode)
+    run = pool.run if ray is None else cluster.connect(ray)
     loaded = [load(path, limit, skip_bad) for path in traces]
     total = sum(len(policies) * len(capacities(trace)) for trace in loaded)
-    cells = collect(sweep(loaded, policies, capacities, play), total)
+    cells = collect(sweep(loaded, policies, capacities, play, run), total)
     order = {name: index for index, name in enumerate(policies)}
     names = [trace.name for trace in loaded]
     cells.sort(key=lambda cell: (names.index(cell.trace), cell.capacity, order[cell.policy]))
@@ -185,4 +190,5 @@ def pinned_table(trace: Trace, cells: list[PinnedCell]) -> Table:
 
 
 def _title(trace: Trace) -> str:
-    return f"{trace.name}: {trace.requests} requests, {trace.distinct} distinct blocks"
+    sampled = f", one block in {trace.sample} recorded" if trace.sample > 1 else ""
+    return f"{trace.name}: {trace.requests} requests, {trace.distinct} distinct blocks{sampled}"
