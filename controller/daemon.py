@@ -16,7 +16,10 @@ import msgspec
 import zmq
 
 from .. import __version__
+from ..policies.keys import ENGINE, SIDECAR, load_keys
+from ..policies.network import network
 from ..policies.rundir import claim, engine_ranks, private_dir, sidecar_endpoint
+from ..policies.sockets import Place, bind
 from .link import Link
 from .metrics import serve_metrics
 from .rules import load_rules
@@ -36,9 +39,9 @@ log = logging.getLogger("wactl")
 
 
 class Daemon:
-    """The sidecar for the engines that meet it in ``run_dir``.
+    """The sidecar for the engines that meet it in ``run_dir``, or at addresses of the settings.
 
-    Raises `RunDirError`, `RulesError` or `MetricsError` when it cannot start.
+    Raises a `WactlError` that says why when it cannot start.
     """
 
     def __init__(self, settings: Settings, run_dir: Path) -> None:
@@ -47,6 +50,10 @@ class Daemon:
         self.run_dir = private_dir(run_dir)
         self.stopping = False
         self._table = load_rules(settings.rules)
+        self._remote: dict[int, Place] = {
+            number: network(url, load_keys(SIDECAR, ENGINE))
+            for number, url in enumerate(settings.engines)
+        }
         self._lock = claim(self.run_dir, "sidecar")
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(1)
         self._questions = self._context.socket(zmq.REP)
@@ -61,7 +68,7 @@ class Daemon:
                 self._metrics = serve_metrics(
                     settings.metrics_host, settings.metrics_port, lambda: self._status
                 )
-            self._questions.bind(sidecar_endpoint(self.run_dir))
+            bind(self._questions, sidecar_endpoint(self.run_dir), self.run_dir)
         except BaseException:
             self.close()
             raise
@@ -69,7 +76,12 @@ class Daemon:
     def run(self) -> None:
         """Cycle until `stopping` is set, by a signal handler say."""
         log.info(
-            "wactl %s in mode %s, meeting engines in %s", __version__, self.mode.value, self.run_dir
+            "wactl %s in mode %s, meeting engines %s",
+            __version__,
+            self.mode.value,
+            f"at {', '.join(map(str, self._remote.values()))}"
+            if self._remote
+            else f"in {self.run_dir}",
         )
         try:
             while not self.stopping:
@@ -99,15 +111,17 @@ class Daemon:
     def _cycle(self, wall: float) -> None:
         if wall - self._looked >= DISCOVERY:
             self._looked = wall
-            for rank in engine_ranks(self.run_dir):
+            for rank, place in self._places().items():
                 if rank not in self._links:
-                    log.info("engine %d found", rank)
-                    self._links[rank] = Link(
-                        self._context, self.run_dir, rank, self.settings, self._table
-                    )
+                    log.info("engine %d: listening to %s", rank, place)
+                    self._links[rank] = Link(self._context, place, rank, self.settings, self._table)
         for link in self._links.values():
             link.work(self.mode, wall)
         self._answer(wall)
+
+    def _places(self) -> dict[int, Place]:
+        """Where there may be engines, by rank, or by their number in the settings."""
+        return self._remote or dict.fromkeys(engine_ranks(self.run_dir), self.run_dir)
 
     def _answer(self, wall: float) -> None:
         if wall - self._reported >= REPORT:
@@ -135,12 +149,13 @@ class Daemon:
             self.mode = mode
 
     def _report(self, wall: float) -> Status:
-        engines = (link.status(wall) for _, link in sorted(self._links.items()))
+        engines = {link: link.status(wall) for _, link in sorted(self._links.items())}
         return Status(
             wactl=__version__,
             mode=self.mode.value,
             pid=os.getpid(),
             rules=str(self.settings.rules),
             run_dir=str(self.run_dir),
-            engines=tuple(engine for engine in engines if engine is not None),
+            engines=tuple(engine for engine in engines.values() if engine is not None),
+            silent=tuple(link.where for link, engine in engines.items() if engine is None),
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-from pathlib import Path
 
 import numpy as np
 import zmq
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..policies.blocks import FIRST_CATEGORY, MAX_CATEGORIES
 from ..policies.messages import Records
+from ..policies.sockets import Place, endpoints
 from ..policies.table import DecisionTable
 from .fit import Fit
 from .learner import Learner
@@ -22,6 +22,9 @@ from .stream import Stream
 
 SILENT = 3.0
 """Seconds without a heartbeat after which an engine counts as gone."""
+
+RECONNECT = 5.0
+"""Seconds of silence after which it is tried from the start."""
 
 Counts = NDArray[np.float64]
 
@@ -34,19 +37,21 @@ class Link:
     def __init__(
         self,
         context: zmq.Context[zmq.Socket[bytes]],
-        run_dir: Path,
+        place: Place,
         rank: int,
         settings: Settings,
         table: DecisionTable,
     ) -> None:
         self.rank = rank
+        self.where = endpoints(place, rank)[0]
         self.settings = settings
         self.table = table
-        self.stream = Stream(context, run_dir, rank)
-        self.pusher = Pusher(context, run_dir, rank)
+        self.stream = Stream(context, place, rank)
+        self.pusher = Pusher(context, place, rank)
         self.learner = Learner(settings, table)
         self._engine = ""
         self._heard = -math.inf  # the sidecar's clock
+        self._connected: float | None = None  # the sidecar's clock
         self._now = 0.0  # the engine's clock
         self._changed = 0.0  # the engine's clock, when the version in force last changed
         self._active = 0
@@ -66,6 +71,7 @@ class Link:
                 self._now = max(self._now, report.time)
                 if report.state.active != self._active:
                     self._active, self._changed = report.state.active, report.time
+        self._stay_connected(wall)
         self.pusher.answers()
         if self._engine and mode is not Mode.OBSERVE and self.learner.step(self._now):
             log.debug("engine %d: refitted at %.1f s", self.rank, self._now)
@@ -119,6 +125,14 @@ class Link:
             exempt_groups=state.exempt_groups,
             categories=self._categories(cached),
         )
+
+    def _stay_connected(self, wall: float) -> None:
+        if self._connected is None:
+            self._connected = wall
+        if wall - max(self._heard, self._connected) >= RECONNECT:
+            self._connected = wall
+            self.stream.reconnect()
+            self.pusher.reconnect()
 
     def _restarted(self, engine: str) -> None:
         if self._engine:

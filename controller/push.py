@@ -8,13 +8,12 @@ heard, and a leftover one is not.
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 import zmq
 
 from ..policies.messages import WIRE, Ack, Push, WireError, decode_ack, encode
 from ..policies.parameters import ParameterSet
-from ..policies.rundir import control_endpoint
+from ..policies.sockets import Place, connect, endpoints, reconnect
 
 REFRESH = 3.0
 """A set is sent this many times within its time to live."""
@@ -25,7 +24,7 @@ log = logging.getLogger("wactl")
 class Pusher:
     """Parameters for the engine of one data-parallel rank."""
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], run_dir: Path, rank: int) -> None:
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], place: Place, rank: int) -> None:
         self.pushed = 0
         self.accepted = 0
         self.refusal = ""
@@ -35,7 +34,8 @@ class Pusher:
         self.socket = context.socket(zmq.DEALER)
         self.socket.linger = 0
         self.socket.sndhwm = 16
-        self.socket.connect(control_endpoint(run_dir, rank))
+        self._endpoint = endpoints(place, rank)[1]
+        connect(self.socket, self._endpoint, place)
 
     def next_version(self, newest: int) -> int:
         """The version of a new set, given the highest the engine has accepted."""
@@ -77,6 +77,10 @@ class Pusher:
             else:
                 self.refusal = ack.reason
                 log.warning("the engine refused version %d: %s", ack.version, ack.reason)
+
+    def reconnect(self) -> None:
+        """Connect anew."""
+        reconnect(self.socket, self._endpoint)
 
     def close(self) -> None:
         """Give the socket back."""

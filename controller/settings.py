@@ -42,6 +42,7 @@ class Settings(BaseModel):
     family: Family = Family.MIXTURE
     score: Score = Score.HAZARD
     horizon_seconds: float = Field(60.0, gt=0.0, le=1e6)
+    engines: tuple[str, ...] = ()
     metrics_host: str = "127.0.0.1"
     metrics_port: int = Field(9464, ge=0, le=65535)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from ..policies.errors import WactlError
-from ..policies.rundir import sidecar_endpoint
+from ..policies.rundir import is_private, sidecar_endpoint
 
 PATIENCE = 2.0
 """Seconds to wait for the sidecar's answer."""
@@ -77,6 +77,8 @@ class Status(msgspec.Struct, frozen=True):
     rules: str
     run_dir: str
     engines: tuple[Engine, ...]
+    silent: tuple[str, ...] = ()
+    """Where an engine is expected but none was ever heard."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -97,11 +99,11 @@ class NoSidecar(WactlError):
 
 
 def ask(run_dir: Path, request: Request) -> Status:
-    """The status of the sidecar that serves the folder. Raises `NoSidecar`."""
+    """The status of the sidecar that serves the folder. Raises `NoSidecar` or `RunDirError`."""
     import zmq
 
     endpoint = sidecar_endpoint(run_dir)
-    if not (run_dir / "sidecar").exists():
+    if not is_private(run_dir) or not (run_dir / "sidecar").exists():
         raise NoSidecar(f"no sidecar uses {run_dir}; start one with `wactl run`")
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(1)
     socket = context.socket(zmq.REQ)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 import zmq
 
 from ..policies.messages import MAX_MESSAGE, Heartbeat, Report, WireError, decode_report
-from ..policies.rundir import records_endpoint
+from ..policies.sockets import Place, connect, endpoints, reconnect
 
 BURST = 512
 """Messages taken in one go, so that a flooding engine cannot starve the rest of the loop."""
@@ -23,7 +22,7 @@ class Stream:
     messages missing in its numbering, ``broken`` those that could not be read.
     """
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], run_dir: Path, rank: int) -> None:
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], place: Place, rank: int) -> None:
         self.engine = ""
         self.lost = 0
         self.broken = 0
@@ -34,7 +33,8 @@ class Stream:
         self.socket.rcvhwm = 10000
         self.socket.maxmsgsize = MAX_MESSAGE
         self.socket.subscribe(b"")
-        self.socket.connect(records_endpoint(run_dir, rank))
+        self._endpoint = endpoints(place, rank)[0]
+        connect(self.socket, self._endpoint, place)
 
     def reports(self) -> list[Report]:
         """What has arrived, in order; never waits."""
@@ -53,6 +53,10 @@ class Stream:
             self._number(report)
             found.append(report)
         return found
+
+    def reconnect(self) -> None:
+        """Connect anew."""
+        reconnect(self.socket, self._endpoint)
 
     def close(self) -> None:
         """Give the socket back."""

@@ -14,10 +14,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import zmq
+from msgspec.structs import replace
 
+from .doorkeeper import Doorkeeper
 from .intake import Intake
 from .messages import WIRE, Admission, EngineState, Heartbeat, Records, encode
-from .rundir import control_endpoint, records_endpoint
+from .network import Network
+from .sockets import Place, bind, endpoints
+from .veil import Veil
 
 QUEUE = 8192
 """Admissions that may wait to be sent."""
@@ -40,11 +44,11 @@ log = logging.getLogger("wactl")
 
 
 class Channel:
-    """Starts its thread at once; `close` ends it."""
+    """Starts its thread at once; `close` ends it. Raises `AddressError`."""
 
     def __init__(
         self,
-        run_dir: Path,
+        place: Place,
         rank: int,
         engine: str,
         clock: Callable[[], float],
@@ -61,10 +65,18 @@ class Channel:
         # Bytes put by the scheduler's thread and taken by ours: one writer each.
         self._put = self._taken = 0
         self._closing = threading.Event()
+        self._veil = Veil()
         self._context = zmq.Context(1)
-        self._endpoints = records_endpoint(run_dir, rank), control_endpoint(run_dir, rank)
-        self._records = self._bind(zmq.PUB, self._endpoints[0])
-        self._control = self._bind(zmq.ROUTER, self._endpoints[1])
+        self._endpoints = endpoints(place, rank)
+        try:
+            self._doorkeeper = (
+                Doorkeeper(self._context, place.keys) if isinstance(place, Network) else None
+            )
+            self._records = self._bind(zmq.PUB, self._endpoints[0], place)
+            self._control = self._bind(zmq.ROUTER, self._endpoints[1], place)
+        except BaseException:
+            self._context.destroy(linger=0)
+            raise
         self._thread = threading.Thread(target=self._run, name="wactl-channel", daemon=True)
         self._thread.start()
 
@@ -81,22 +93,25 @@ class Channel:
         """End the thread and remove the sockets."""
         self._closing.set()
         self._thread.join()
-        for endpoint in self._endpoints:  # ZeroMQ leaves their files behind
-            Path(endpoint.removeprefix("ipc://")).unlink(missing_ok=True)
+        for endpoint in self._endpoints:
+            if endpoint.startswith("ipc://"):  # ZeroMQ leaves their files behind
+                Path(endpoint.removeprefix("ipc://")).unlink(missing_ok=True)
 
-    def _bind(self, kind: int, endpoint: str) -> zmq.Socket[bytes]:
+    def _bind(self, kind: int, endpoint: str, place: Place) -> zmq.Socket[bytes]:
         socket = self._context.socket(kind)
         socket.linger = 0
         socket.sndhwm = 256
         socket.rcvhwm = 4
         socket.maxmsgsize = LARGEST
-        socket.bind(endpoint)
+        bind(socket, endpoint, place)
         return socket
 
     def _run(self) -> None:
         ticks = 0
         while not self._closing.is_set():
             try:
+                if self._doorkeeper is not None:
+                    self._doorkeeper.answer()
                 self._answer()
                 self._publish()
                 if ticks % HEARTBEAT == 0:
@@ -132,7 +147,7 @@ class Channel:
             while self._queue and self._taken - start < BATCH_BYTES and len(batch) < BATCH:
                 admission = self._queue.popleft()
                 self._taken += len(admission.keys) + len(admission.positions)
-                batch.append(admission)
+                batch.append(replace(admission, keys=self._veil(admission.keys)))
             self._emit(encode(Records(WIRE, self._engine, self._sequence, tuple(batch))))
 
     def _emit(self, raw: bytes) -> None:

@@ -39,14 +39,25 @@ def private_dir(path: Path) -> Path:
         )
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunDirError(f"cannot use {path}: {error.strerror}; set WACTL_RUN_DIR") from None
+    is_private(path)
+    return path
+
+
+def is_private(path: Path) -> bool:
+    """Whether the folder is there. Raises `RunDirError` if anybody else can enter it."""
+    try:
         status = path.lstat()
+    except FileNotFoundError:
+        return False
     except OSError as error:
         raise RunDirError(f"cannot use {path}: {error.strerror}; set WACTL_RUN_DIR") from None
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         raise RunDirError(f"{path} is not a folder of this user; set WACTL_RUN_DIR to one that is")
     if status.st_mode & 0o077:
         raise RunDirError(f"{path} is open to other users; run: chmod 700 '{path}'")
-    return path
+    return True
 
 
 def claim(path: Path, name: str) -> TextIOWrapper:

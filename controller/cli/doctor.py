@@ -14,11 +14,11 @@ Finding = tuple[bool, str, str]
 def doctor(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
 ) -> None:
-    """Check the installed vLLM, the plugin's entry point and the private folder.
+    """Check the installed vLLM, the plugin's entry point, and the private folder or the keys.
 
     Exits with 1 if the plugin would leave the engine alone.
     """
-    findings = [_vllm(), _entry_point(), _allowed(), _run_dir()]
+    findings = [_vllm(), _entry_point(), _allowed(), _place()]
     if json:
         import msgspec
 
@@ -66,10 +66,16 @@ def _allowed() -> Finding:
     return True, "VLLM_PLUGINS", "lets wactl in"
 
 
-def _run_dir() -> Finding:
-    from ...policies.rundir import RunDirError, default_run_dir, private_dir
+def _place() -> Finding:
+    from ...policies.errors import WactlError
+    from ...policies.keys import ENGINE, SIDECAR, load_keys
+    from ...policies.network import LISTEN, network
+    from ...policies.rundir import default_run_dir, private_dir
 
+    url = os.environ.get(LISTEN)
     try:
+        if url:
+            return True, LISTEN, f"{network(url, load_keys(ENGINE, SIDECAR))}, keys in order"
         return True, "private folder", str(private_dir(default_run_dir()))
-    except RunDirError as error:
-        return False, "private folder", str(error)
+    except WactlError as error:
+        return False, LISTEN if url else "private folder", str(error)

@@ -53,12 +53,16 @@ def render(found: Status) -> RenderableType:
     from rich.text import Text
 
     head = Text(f"wactl {found.wactl}  mode {found.mode}  pid {found.pid}", style="bold")
-    if not found.engines:
+    if not found.engines and not found.silent:
         hint = f"no engine in {found.run_dir}; start one with WACTL=1, or with `wactl run -- …`"
         return Group(head, Text(hint))
     parts: list[RenderableType] = [head]
     for engine in found.engines:
         parts += _engine(engine)
+    for where in found.silent:
+        parts.append(Text(f"nothing heard from {where}", style="red"))
+        if where.startswith("tcp://"):
+            parts.append(Text("  is its engine up, and are its keys the pair of ours?"))
     return Group(*parts)
 
 

@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,8 +25,8 @@ from ..errors import WactlError
 from ..intake import Intake, Orders
 from ..messages import EngineState
 from ..recorder import InFlight, Recorder
-from ..rundir import claim, private_dir
 from ..sample import keys_of
+from ..sockets import Place, reserve
 from .queue import WactlQueue
 from .requests import features_of, prompt_hashes
 from .warmup import warm_up
@@ -41,11 +40,11 @@ class Agent:
     Raises `NotSupported` if that cache is not one wactl understands, having changed nothing.
     """
 
-    def __init__(self, manager: Any, rank: int, run_dir: Path, clock: Callable[[], float]) -> None:
+    def __init__(self, manager: Any, rank: int, place: Place, clock: Callable[[], float]) -> None:
         pool = manager.block_pool
         if reason := unsupported(manager):
             raise NotSupported(reason)
-        self.lock = claim(private_dir(run_dir), f"engine-{rank}")
+        self.reserved = reserve(place, rank)
         self.manager, self.pool, self.rank, self.clock = manager, pool, rank, clock
         self.groups = [
             group for group in manager.coordinator.single_type_managers if _full_attention(group)
@@ -61,7 +60,7 @@ class Agent:
         self._wrapped: list[tuple[Any, str]] = []
         self._kept: dict[str, list[Ids]] = {}
         engine = f"{os.getpid()}-{rank}-{time.time_ns():x}"
-        self.channel = Channel(run_dir, rank, engine, clock, self.intake, self.state)
+        self.channel = Channel(place, rank, engine, clock, self.intake, self.state)
         pool.free_block_queue = self.queue
         self._wrap(manager, "record_prefix_cache_stats", after=self._admitted)
         self._wrap(manager, "free", before=self._freeing)
@@ -100,9 +99,9 @@ class Agent:
         )
 
     def close(self) -> None:
-        """The engine ends: give thread, sockets and lock back."""
+        """The engine ends: give thread, sockets and name back."""
         self.channel.close()
-        self.lock.close()
+        self.reserved.close()
 
     def stand_down(self, error: Exception) -> None:
         """Something of ours failed: leave vLLM as if we had never been here, and say why."""

@@ -9,7 +9,10 @@ import time
 from typing import Any
 
 from ..errors import WactlError
+from ..keys import ENGINE, SIDECAR, load_keys
+from ..network import LISTEN, network
 from ..rundir import default_run_dir
+from ..sockets import Place
 from .compat import differences
 
 log = logging.getLogger("vllm.wactl")
@@ -53,14 +56,25 @@ def attach(scheduler: Any) -> None:
         from .agent import Agent
 
         rank = int(scheduler.vllm_config.parallel_config.data_parallel_index)
-        agent = Agent(scheduler.kv_cache_manager, rank, default_run_dir(), clock())
+        place = meeting_place(rank)
+        agent = Agent(scheduler.kv_cache_manager, rank, place, clock())
         scheduler.shutdown = _closing(scheduler.shutdown, agent)
     except WactlError as reason:
         log.warning("wactl: leaves this engine on plain LRU: %s", reason)
     except Exception:
         log.exception("wactl: cannot be attached, the engine stays on plain LRU")
     else:
-        log.info("wactl: controls the cache of engine %d from %s", rank, default_run_dir())
+        log.info("wactl: controls the cache of engine %d from %s", rank, place)
+
+
+def meeting_place(rank: int) -> Place:
+    """Where the engine of a rank meets its sidecar: at ``$WACTL_LISTEN``, else in the folder.
+
+    Raises `AddressError` or `KeysError`.
+    """
+    if url := os.environ.get(LISTEN):
+        return network(url, load_keys(ENGINE, SIDECAR), rank)
+    return default_run_dir()
 
 
 def _closing(shutdown: Any, agent: Any) -> Any:

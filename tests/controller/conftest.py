@@ -21,6 +21,7 @@ from wactl.policies.intake import Intake
 from wactl.policies.messages import EngineState
 from wactl.policies.recorder import Recorder, blank_features
 from wactl.policies.sample import keys_of
+from wactl.policies.sockets import Place
 
 SPEED = 30.0
 """How much faster than the wall clock the engines here run: a time to live takes two seconds."""
@@ -34,14 +35,14 @@ def block_hashes(blocks: Sequence[object]) -> list[bytes]:
 class FakeEngine:
     """The engine's side of the wire, with a cache that misses everything."""
 
-    def __init__(self, run_dir: Path, name: str, rank: int) -> None:
+    def __init__(self, place: Place, name: str, rank: int) -> None:
         self.rank = rank
         self.intake = Intake()
         self.recorder = Recorder(1000)
         self.cached: tuple[int, ...] = ()
         self._turns = 0
         self._documents = 0
-        self.channel = Channel(run_dir, rank, name, self.clock, self.intake, self.state)
+        self.channel = Channel(place, rank, name, self.clock, self.intake, self.state)
 
     def clock(self) -> float:
         return time.monotonic() * SPEED
@@ -114,8 +115,8 @@ def engine(run_dir: Path) -> Iterator[Callable[..., FakeEngine]]:
     """Starts engines by name; two of one rank must not run at the same time."""
     engines: list[FakeEngine] = []
 
-    def start(name: str = "engine", rank: int = 0) -> FakeEngine:
-        engines.append(FakeEngine(run_dir, name, rank))
+    def start(name: str = "engine", rank: int = 0, place: Place = run_dir) -> FakeEngine:
+        engines.append(FakeEngine(place, name, rank))
         return engines[-1]
 
     yield start
