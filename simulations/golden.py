@@ -57,7 +57,7 @@ class Difference(msgspec.Struct, frozen=True):
 def golden_of(traces: Iterable[Trace], cells: Iterable[Cell]) -> Golden:
     """The results of a sweep, sorted by trace, policy and capacity."""
     golden = {
-        trace.name: Results(trace.digest, trace.requests, len(trace.blocks), {})
+        trace.name: Results(trace.digest, trace.requests, trace.accesses, {})
         for trace in sorted(traces, key=lambda trace: trace.name)
     }
     for cell in sorted(cells, key=lambda cell: (cell.policy, cell.capacity)):

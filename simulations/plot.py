@@ -37,7 +37,7 @@ def draw(traces: Sequence[Trace], cells: Sequence[Cell], path: Path) -> None:
                 color={"lru": "black", "belady": "grey"}.get(policy),
                 label=policy,
             )
-        ceiling = 1.0 - trace.distinct / max(1, len(trace.blocks))
+        ceiling = 1.0 - trace.sample * trace.distinct / max(1, trace.accesses)
         panel.axhline(ceiling, color="grey", linewidth=0.8, linestyle="--")
         panel.annotate(
             f"infinite cache {ceiling:.3f}",

@@ -44,7 +44,14 @@ def check(policies: Sequence[str]) -> None:
 
 
 def replay(trace: Trace, policy: str, capacity: int, speeds: Speeds) -> PinnedCell:
-    """Replay one trace through one policy on a server of these speeds."""
+    """Replay one trace through one policy on a server of these speeds.
+
+    Raises `WactlError` if it is a sample: how much memory a request holds is not known then.
+    """
+    if trace.sample > 1:
+        raise WactlError(
+            f"--pin needs every block, and {trace.name} holds one in {trace.sample}; leave it out"
+        )
     start = time.perf_counter()
     server = PinnedServer(trace, capacity, speeds, POLICIES[policy])
     while server.step():

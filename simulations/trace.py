@@ -31,6 +31,10 @@ class Trace:
     sessions: Sequence[str] | None = None
     block_tokens: int = 0
     """Tokens of a block, 0 if the trace does not say."""
+    sample: int = 1
+    """One block in this many is here, picked by a hash."""
+    unseen: int = 0
+    """Block accesses of the other blocks, which were counted but not recorded."""
     skipped: int = 0
     """Broken lines left out."""
     digest: str = field(default="", repr=False)
@@ -40,6 +44,11 @@ class Trace:
     def requests(self) -> int:
         """Number of requests."""
         return len(self.times)
+
+    @property
+    def accesses(self) -> int:
+        """Block accesses of the traffic, recorded or not."""
+        return len(self.blocks) + self.unseen
 
     def prompt(self, request: int) -> NDArray[np.int32]:
         """The blocks of one request, head first."""

@@ -23,6 +23,8 @@ class Columns:
     def __init__(self, label: str) -> None:
         self._label = label
         self.block_tokens = 0
+        self.sample = 1
+        self.unseen = 0
         self.skipped = 0
         self._times = array("d")
         self._lengths = array("q")
@@ -61,6 +63,10 @@ class Columns:
         self._outputs.frombytes(none)
         self._check()
 
+    def warn(self, remark: str) -> None:
+        """Say what whoever uses the trace should know of it."""
+        logging.getLogger("wactl").warning("%s: %s", self._label, remark)
+
     def trace(self, name: str, digest: str) -> Trace:
         """All of it in time order, blocks numbered, the first request at 0."""
         if self.requests == 0:
@@ -88,6 +94,8 @@ class Columns:
             turns=np.array(self._turns)[order] if any(self._turns) else None,
             sessions=[self._sessions[i] for i in order] if any(self._sessions) else None,
             block_tokens=self.block_tokens,
+            sample=self.sample,
+            unseen=self.unseen,
             skipped=self.skipped,
             digest=digest,
         )
@@ -97,9 +105,7 @@ class Columns:
         times = np.array(self._times)
         if np.all(times[1:] >= times[:-1]):
             return None
-        logging.getLogger("wactl").warning(
-            "%s: requests are not in time order and were sorted", self._label
-        )
+        self.warn("requests are not in time order and were sorted")
         return np.argsort(times, kind="stable")
 
     def _check(self) -> None:

@@ -7,3 +7,7 @@ from ...policies.errors import WactlError
 
 class TraceError(WactlError):
     """The trace cannot be read; the text says which file and line, and why."""
+
+
+class CutShort(TraceError):
+    """The compressed trace ends before its end; all before that has been read."""

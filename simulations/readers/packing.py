@@ -34,7 +34,10 @@ MAGIC = {b"\x1f\x8b": _gzip, b"\x28\xb5\x2f\xfd": _zstd}
 
 
 def unpacked(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The chunks, unpacked if they are packed. Raises ``ValueError`` if they are damaged."""
+    """The chunks, unpacked if they are packed. Raises ``ValueError`` if they are damaged.
+
+    ``EOFError`` if they are cut short, after all that can be unpacked.
+    """
     first = next(chunks, b"")
     chunks = itertools.chain([first], chunks)
     new = next((new for magic, new in MAGIC.items() if first.startswith(magic)), None)
@@ -55,7 +58,7 @@ def _unpack(chunks: Iterator[bytes], new: Callable[[], _Unpacker]) -> Iterator[b
                     raise ValueError(f"the compressed data is damaged ({error})") from None
                 step = unpacker.unused_data if unpacker.eof else b""
     if not unpacker.eof:
-        raise ValueError("the compressed data ends too early")
+        raise EOFError("the compressed data ends too early")
 
 
 class Stream(io.RawIOBase):

@@ -43,8 +43,8 @@ class Parser(Protocol):
     def block_tokens(self) -> int:
         """Tokens of a block."""
 
-    def parse(self, line: bytes) -> Request:
-        """The request of a line."""
+    def parse(self, line: bytes) -> Request | None:
+        """The request of a line, None if it tells of something else."""
 
 
 def from_ids(ids: Sequence[int]) -> NDArray[np.uint64]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from .errors import TraceError
+from .errors import CutShort, TraceError
 from .packing import Stream, unpacked
 
 CHUNK = 1 << 20
@@ -73,6 +73,8 @@ class Source:
     def _held(self, read: Callable[[], bytes]) -> bytes:
         try:
             return read()
+        except EOFError as error:
+            raise CutShort(f"{self.label}: cannot be read: {error}") from None
         except (OSError, ValueError) as error:
             raise self._unreadable(error) from None
 

@@ -22,7 +22,7 @@ VALUES = st.recursive(
 NAMES = (
     *("timestamp", "input_length", "output_length", "hash_ids", "hash_id_runs", "block_size"),
     *("type", "turn", "session_id", "chat_id", "parent_chat_id", "wactl_capture", "block_tokens"),
-    *("t", "in", "out", "b", "session"),
+    *("t", "in", "out", "b", "session", "n", "gap", "dropped", "end", "sample", "capture"),
 )
 SOUND = st.fixed_dictionaries(
     {"timestamp": st.floats(0, 1e6), "hash_ids": st.lists(st.integers(0, 2**64 - 1), max_size=4)}
@@ -32,7 +32,12 @@ CAPTURED = st.fixed_dictionaries(
 )
 BROKEN = st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=6)
 MIXED = st.tuples(SOUND | CAPTURED, BROKEN).map(lambda parts: parts[0] | parts[1])
-HEADER = st.just({"wactl_capture": 1, "block_tokens": 16})
+HEADER = st.sampled_from(
+    [
+        {"wactl_capture": 1, "block_tokens": 16},
+        {"wactl_capture": 1, "block_tokens": 16, "capture": "a", "sample": 4},
+    ]
+)
 ROWS = st.lists(st.one_of(HEADER, SOUND, CAPTURED, MIXED, BROKEN, VALUES), max_size=6)
 QUICK = settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -51,6 +56,7 @@ def read_or_refused(path: Path, skip_bad: bool) -> None:
     assert set(trace.blocks.tolist()) == set(range(trace.distinct))
     assert len(trace.input_tokens) == len(trace.output_tokens) == trace.requests
     assert trace.input_tokens.min() >= 0
+    assert trace.accesses >= len(trace.blocks)
 
 
 @pytest.mark.filterwarnings("error")
