@@ -7,9 +7,9 @@ import sys
 import typer
 
 from . import __version__
-from .controller.cli import doctor, mode, rules, run, status
+from .controller.cli import capture, doctor, keys, mode, rules, run, status
 from .policies.errors import WactlError
-from .simulations.cli import demo, regress, replay
+from .simulations.cli import bench, demo, regress, replay
 
 app = typer.Typer(
     name="wactl",
@@ -25,9 +25,12 @@ app.command()(status.status)
 app.command()(mode.mode)
 app.add_typer(rules.app, name="rules")
 app.command()(doctor.doctor)
+app.command()(capture.capture)
+app.command()(keys.keys)
 app.command()(demo.demo)
 app.command()(replay.replay)
 app.add_typer(regress.app, name="regress")
+app.add_typer(bench.app, name="bench")
 
 
 @app.command()

@@ -1,8 +1,9 @@
-"""Where the shared traces are: in CI they must be there, elsewhere a test may do without."""
+"""Where the shared traces are (in CI they must be there), and where there is room to listen."""
 
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,5 +23,23 @@ def shared_trace() -> Callable[[str], Path]:
                 pytest.fail(f"{path} is missing")
             pytest.skip(f"{path} is not on this machine")
         return path
+
+    return find
+
+
+@pytest.fixture
+def two_ports() -> Callable[[], int]:
+    """Finds a free port of this machine with another free one behind it."""
+
+    def find() -> int:
+        while True:
+            with socket.socket() as one, socket.socket() as two:
+                one.bind(("127.0.0.1", 0))
+                port = int(one.getsockname()[1])
+                try:
+                    two.bind(("127.0.0.1", port + 1))
+                except (OSError, OverflowError):
+                    continue
+                return port
 
     return find
