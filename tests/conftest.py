@@ -1,4 +1,4 @@
-"""Where the shared traces are (in CI they must be there), and where there is room to listen."""
+"""Where the shared traces are (in CI they must be there), room to listen, and keys."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from wactl.policies.keys import KEYS, write_keys
 
 TRACES = Path(__file__).parent.parent.parent / "shared" / "traces"
 
@@ -43,3 +44,11 @@ def two_ports() -> Callable[[], int]:
                 return port
 
     return find
+
+
+@pytest.fixture
+def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of keys, the one that the environment names."""
+    write_keys(tmp_path / "keys")
+    monkeypatch.setenv(KEYS, str(tmp_path / "keys"))
+    return tmp_path / "keys"

@@ -46,7 +46,7 @@ def _constructor(original: Any) -> Any:
         original(self, *args, **kwargs)
         attach(self)
 
-    build.wactl = True  # type: ignore[attr-defined]
+    build.wactl = True  # type: ignore[attr-defined]  # marks it as ours
     return build
 
 

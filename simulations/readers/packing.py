@@ -72,7 +72,7 @@ class Stream(io.RawIOBase):
         """It is for nothing else."""
         return True
 
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # the base takes any buffer
         """Fill the buffer with what there is; 0 at the end."""
         while not self._rest:
             chunk = next(self._chunks, None)

@@ -34,7 +34,7 @@ class Source:
         try:
             if not self._standard:
                 self._total = Path(path).stat().st_size
-                self._raw = Path(path).open("rb")  # noqa: SIM115
+                self._raw = Path(path).open("rb")  # noqa: SIM115 (`close` closes it)
             self._file = io.BufferedReader(Stream(unpacked(self._chunks())), CHUNK)
         except (OSError, ValueError) as error:
             raise self._unreadable(error) from None

@@ -21,14 +21,6 @@ WACTL = Path(sys.executable).parent / "wactl"
 
 
 @pytest.fixture
-def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of keys, the one that the environment names."""
-    write_keys(tmp_path / "keys")
-    monkeypatch.setenv(KEYS, str(tmp_path / "keys"))
-    return tmp_path / "keys"
-
-
-@pytest.fixture
 def place(keys: Path, two_ports: Callable[[], int]) -> Network:
     """An address for an engine, two free ports."""
     return network(f"tcp://127.0.0.1:{two_ports()}", load_keys(ENGINE, SIDECAR))

@@ -11,19 +11,11 @@ from typing import Any
 import pytest
 import zmq
 from vllm.v1.core.kv_cache_utils import FreeKVCacheBlockQueue
-from wactl.policies.keys import ENGINE, KEYS, SIDECAR, load_keys, write_keys
+from wactl.policies.keys import ENGINE, KEYS, SIDECAR, load_keys
 from wactl.policies.messages import Heartbeat, decode_report
 from wactl.policies.network import LISTEN, network
 from wactl.policies.sockets import connect
 from wactl.policies.vllm.install import attach, meeting_place
-
-
-@pytest.fixture
-def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of keys, the one that the environment names."""
-    write_keys(tmp_path / "keys")
-    monkeypatch.setenv(KEYS, str(tmp_path / "keys"))
-    return tmp_path / "keys"
 
 
 @pytest.fixture
