@@ -333,5 +333,5 @@ def test_lost_messages_are_counted_and_broken_ones_survived(
     stream.send(b"\xc1 garbage")
     stream.send(encode(Records(WIRE + 1, "spoken", 0, ())))
     beat(skipped=2)
-    assert eventually(lambda: look().lost_messages) == 7
+    assert eventually(lambda: look().lost_messages == 7)
     assert look().alive
