@@ -5,7 +5,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 TRACES ?= ../shared/traces
 
-.PHONY: demo test lint results setup clean
+.PHONY: demo test lint results drift learning dashboard setup clean
 
 demo: setup
 	@$(PY) -m wactl demo
@@ -18,11 +18,26 @@ test: setup lint
 lint: setup
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	MYPYPATH=.venv/src $(PY) -m mypy $(addprefix .venv/src/wactl/,policies controller simulations __main__.py)
+	MYPYPATH=.venv/src $(PY) -m mypy $(addprefix .venv/src/wactl/,policies controller simulations config __main__.py)
 
 # docs/results.md: every policy on every trace of the folder TRACES.
 results: setup
 	$(PY) -m wactl.simulations.results $(TRACES) docs/results.md
+
+# docs/promise.md: never worse than LRU? The traces of the folder TRACES, and made-up ones.
+promise: setup
+	$(PY) -m wactl.simulations.promise $(TRACES) docs/promise.md
+
+# docs/drift.md: the controller right after traffic has changed.
+drift: setup
+	$(PY) -m wactl.simulations.drift docs/drift.md
+
+# docs/learning.md: what each part of the learning is worth.
+learning: setup
+	$(PY) -m wactl.simulations.ablation $(TRACES) docs/learning.md
+
+dashboard: setup
+	$(PY) config/grafana/dashboard.py config/grafana/dashboard.json
 
 setup: .venv/ready
 

@@ -9,7 +9,7 @@ import typer
 from . import __version__
 from .controller.cli import capture, doctor, keys, mode, rules, run, status
 from .policies.errors import WactlError
-from .simulations.cli import bench, demo, regress, replay
+from .simulations.cli import bench, demo, generate, regress, replay
 
 app = typer.Typer(
     name="wactl",
@@ -17,6 +17,9 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    # Left at its default of None, typer loads pydantic to turn --help into a bool: a third of the
+    # time that the quick commands take.
+    context_settings={"default_map": {"help": False, "status": {"help": False}}},
 )
 app.command(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": False},
@@ -29,6 +32,7 @@ app.command()(capture.capture)
 app.command()(keys.keys)
 app.command()(demo.demo)
 app.command()(replay.replay)
+app.command()(generate.generate)
 app.add_typer(regress.app, name="regress")
 app.add_typer(bench.app, name="bench")
 

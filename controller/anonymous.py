@@ -29,8 +29,8 @@ class Anonymous:
         self._start: float | None = None  # of the trace, on the engine's clock
         self._veil = Veil()
 
-    def line(self, admission: Admission) -> dict[str, object]:
-        """The request's line, see docs/capture.md."""
+    def line(self, admission: Admission, generated: int) -> dict[str, object]:
+        """The line of a request with so many output tokens, see docs/capture.md."""
         if self._start is None:
             self._start = admission.time - self.time
         self.time = max(self.time, admission.time - self._start)
@@ -38,7 +38,7 @@ class Anonymous:
         return {
             "t": self.time,
             "in": int(admission.features[LENGTH]),
-            "out": 0,
+            "out": generated,
             "n": admission.blocks,
             "h": admission.hits,
             "turn": int(admission.features[TURN]),

@@ -1,7 +1,8 @@
 """Live traffic as a trace for replays: the record stream, made anonymous, in bounded files.
 
 A file is a stretch of one engine's life and can be replayed by itself. It says what was lost
-on the way where it is missing, and ends with a line without which it was cut short.
+on the way where it is missing, and ends with a line without which it was cut short. A request
+is written when it has finished, in the order of admissions.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from .. import __version__
 from ..policies.messages import Admission, EngineState, Heartbeat, Report
 from .anonymous import Anonymous
 from .parts import CaptureError, Part, part_names
+from .waiting import Gap, Waiting
 
 VERSION = 1
 """Of the file's format, see docs/capture.md; a change that an old reader cannot read raises it."""
 PATIENCE = 10.0
 """Seconds an engine has to be heard of."""
 FLUSH = 1.0
-"""Seconds of traffic that a kill may cost."""
+"""Seconds of traffic that a kill may cost, beside the requests that wait for their end."""
 RESERVE = 1024
 """Bytes of a file kept for the line it ends with."""
 
@@ -64,10 +66,12 @@ class Summary(msgspec.Struct, frozen=True):
     hit_ratio: float | None
     preempted: int
     """Admissions after a preemption, which are no requests of their own and left out."""
+    unfinished: int
+    """Requests whose end was not heard of, written with 0 output tokens."""
     lost_messages: int
-    """Messages of the stream that did not arrive, each of up to 256 requests."""
+    """Messages of the stream that did not arrive, each of up to 256 records."""
     dropped_records: int
-    """Requests that the engine could not tell of."""
+    """Admissions and ends of requests that the engine could not tell of."""
     engines: int
     """1, and one more for each restart."""
     cache_blocks: int
@@ -98,10 +102,11 @@ class Capture:
         self._engine = ""
         self._engines = 0
         self._anonymous = Anonymous(0.0)
+        self._waiting = Waiting()
         self._next = 0  # number of the message to come
         self._dropped_before = 0
         self._requests = self._blocks = self._hits = 0
-        self._preempted = self._lost = self._dropped = 0
+        self._preempted = self._unfinished = self._lost = self._dropped = 0
 
     def take(self, report: Report, now: float) -> None:
         """Write down what the engine said; of one that is new, from its first heartbeat on."""
@@ -111,13 +116,15 @@ class Capture:
             if not isinstance(report, Heartbeat):
                 return
             self._begin(report, now)
+            if self.ended:
+                return
         self._miss(report)
         if isinstance(report, Heartbeat):
             self._state = report.state
-            return
-        for admission in report.admissions:
-            if not self.ended:
-                self._request(admission)
+        else:
+            self._preempted += sum(admission.replay for admission in report.admissions)
+        self._waiting.hear(report)
+        self._write_down()
 
     def step(self, now: float) -> None:
         """Flush what has waited long enough, and end when it is time."""
@@ -134,10 +141,11 @@ class Capture:
             self._part.flush()
 
     def end(self, reason: str) -> None:
-        """Close the file with a line that says it is whole."""
+        """Write down who still waits, and close the file with a line that says it is whole."""
         if not self.ended:
-            self.ended = reason
-            self._close(reason)
+            self._write_down(everybody=True)
+        if not self.ended:
+            self._stop(reason)
 
     def summary(self) -> Summary:
         """What was captured so far."""
@@ -151,6 +159,7 @@ class Capture:
             hits=self._hits,
             hit_ratio=self._hits / self._blocks if self._blocks else None,
             preempted=self._preempted,
+            unfinished=self._unfinished,
             lost_messages=self._lost,
             dropped_records=self._dropped,
             engines=self._engines,
@@ -165,6 +174,9 @@ class Capture:
         """An engine, the first one or restarted: its cache is empty, and so is what we know."""
         if self._part is None:
             self._began = self._flushed = now
+        self._write_down(everybody=True)
+        if self.ended:
+            return
         self._engine, self._state = heartbeat.engine, heartbeat.state
         self._engines += 1
         self._anonymous = Anonymous(self._anonymous.time)
@@ -180,16 +192,24 @@ class Capture:
         if lost or dropped:
             self._lost += lost
             self._dropped += dropped
-            self._write({"gap": lost, "dropped": dropped, "t": self._anonymous.time})
+            self._waiting.miss(Gap(lost, dropped))
 
-    def _request(self, admission: Admission) -> None:
-        if admission.replay:
-            self._preempted += 1
-            return
-        if self._write(self._anonymous.line(admission)):
+    def _write_down(self, *, everybody: bool = False) -> None:
+        for place in self._waiting.leave(everybody=everybody):
+            if isinstance(place.what, Gap):
+                gap = place.what
+                self._write({"gap": gap.lost, "dropped": gap.dropped, "t": self._anonymous.time})
+            else:
+                self._request(place.what, place.generated)
+            if self.ended:
+                return
+
+    def _request(self, admission: Admission, generated: int | None) -> None:
+        if self._write(self._anonymous.line(admission, generated or 0)):
             assert self._part is not None
             self._part.requests += 1
             self._requests += 1
+            self._unfinished += generated is None
             if not admission.unread:
                 self._blocks += admission.blocks
                 self._hits += admission.hits
@@ -202,7 +222,7 @@ class Capture:
             self._part.flush()  # which may make it smaller
         if not self._fits(raw):
             if self._limits.files == 1:
-                self.end("megabytes")
+                self._stop("megabytes")
                 return False
             if self._part.requests:
                 self._rotate("rotated")
@@ -237,6 +257,10 @@ class Capture:
         while 1 < self._limits.files < len(self._parts):
             self._parts.popleft().path.unlink(missing_ok=True)
             self._removed += 1
+
+    def _stop(self, reason: str) -> None:
+        self.ended = reason
+        self._close(reason)
 
     def _close(self, reason: str) -> None:
         if self._part is not None:

@@ -6,7 +6,8 @@ from enum import Enum
 
 
 class Family(Enum):
-    """How many rates a law has: one of its own, or six that all categories share."""
+    """What is fitted to the ages of reuse of a category."""
 
-    EXPONENTIAL = "exponential"
-    MIXTURE = "mixture"
+    EXPONENTIAL = "exponential"  # one rate of its own
+    MIXTURE = "mixture"  # six rates that all categories share
+    LIFE_TABLE = "life-table"  # a hazard for each span of age, never rising

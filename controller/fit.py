@@ -1,134 +1,207 @@
-"""From histograms of ages to laws: the exponential with a never-reused rest, per category.
+"""From counts in cells to the laws of the tree's nodes: one law a category, rule, and all traffic.
 
-A share ``p`` of a category's blocks is reused, after a time exponential with rate ``λ``; the
-rest never is. With events at ages ``a`` (counts ``E``) and censored blocks at ages ``a``
-(counts ``C``), a censored block is still to be reused with probability
-``q = p e^(−λa) / (p e^(−λa) + 1 − p)``, and the likelihood is greatest where
-
-    λ = ΣE / (ΣE a + ΣC q a)        p = (ΣE + ΣC q) / (ΣE + ΣC)
-
-which is iterated to its fixed point (expectation-maximisation). Leaving the censored out, as
-a fit of the observed gaps does, takes λ too large and p too small.
-
-A category seen little borrows from its parent: the parent's histogram, scaled to a few
-observations, is added to its own. So an unseen category behaves like its parent, never like
-one that nobody reuses.
+The counts of a node are the sums over its cells. A node seen little borrows from the one above:
+the other's counts, scaled to a few requests, are added to its own, from all traffic down to the
+leaf. So a category nobody has seen behaves like its parent, never like one nobody reuses.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
-from ..policies.blocks import DEFAULT, FIRST_CATEGORY
-from ..policies.parameters import MAX_RATE, MAX_SECONDS, Law
-from ..policies.table import DecisionTable
+from ..policies.ages import AGES
+from ..policies.parameters import MAX_SECONDS, Law
+from .cells import Buckets, Counts
+from .exponential import DEAD, fit_exponential, lifespan
 from .family import Family
+from .lifetable import fit_life_table
 from .mixture import TIMES, fit_mixture
-from .reuse import AGES, Histogram
-
-ROUNDS = 60
-"""Steps of the iteration at most."""
-
-SETTLED = 1e-4
-"""Relative change of every rate in one step at which the iteration ends."""
-
-DEAD = 1e-3
-"""Remaining probability of reuse at which a block counts as dead: its lifespan is over."""
+from .rules import Hints
+from .tree import Masks, Tree, exposure, within
 
 LEAST = 1e-6
 """Smallest probability of reuse that a law claims."""
 
+HINTED = 0.5
+"""Probability of reuse assumed where an operator gives a mean time and nothing was seen yet."""
 
-@dataclass(frozen=True)
+Rows = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
 class Fit:
-    """One law and the evidence behind it, in observed blocks (borrowed ones not counted)."""
+    """One law and the evidence behind it, borrowed not counted, older counting less."""
 
     law: Law
-    evidence: float
+    requests: float
+    reuses: float
+    """In requests: a request all of whose blocks are reused is one."""
+    events: Rows
+    """The same by age, shape ``(len(AGES),)``."""
+    waited: Rows
+    """Seconds waited at each age, of a request as many as of a block."""
+
+    @property
+    def error(self) -> float | None:
+        """Relative standard error of the reuse rate, as of a count; None before any reuse."""
+        return self.reuses**-0.5 if self.reuses else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fits:
-    """The laws of everything: all traffic, each rule, each category of the table."""
+    """The laws of all traffic, of each node of the tree by its index, and of further regions."""
 
     everything: Fit
-    rules: tuple[Fit, ...]
-    categories: tuple[Fit, ...]
+    nodes: tuple[Fit, ...]
+    regions: tuple[Fit, ...]
 
 
-def fit_exponential(
-    events: Histogram, censored: Histogram
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Maximum-likelihood ``p`` and ``λ`` (1/s) of each row; inputs of shape ``(rows, ages)``.
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """What the rows of the cells hold: columns, ages of reuse and of waits, requests, blocks."""
 
-    Nothing is reused, ever, in a row without events.
-    """
-    reused = events.sum(axis=1)
-    total = np.maximum(reused + censored.sum(axis=1), 1e-9)
-    spent = events @ AGES
-    p = np.full(len(events), 0.5)
-    rate = np.clip(reused / np.maximum(spent, 1e-9), 1 / MAX_SECONDS, MAX_RATE)
-    for _ in range(ROUNDS):
-        alive = p[:, None] * np.exp(-rate[:, None] * AGES)
-        waiting = censored * alive / np.maximum(alive + 1.0 - p[:, None], 1e-300)
-        exposure = np.maximum(spent + waiting @ AGES, 1e-9)
-        before = rate
-        rate = np.clip(reused / exposure, 1 / MAX_SECONDS, MAX_RATE)
-        p = np.clip((reused + waiting.sum(axis=1)) / total, 0.0, 1.0)
-        if np.all(np.abs(rate - before) <= SETTLED * rate):
-            break
-    return np.where(reused > 0.0, p, 0.0), rate
+    buckets: Buckets
+    events: Counts
+    censored: Counts
+    requests: Rows
+    blocks: Rows
 
 
 def fit_all(
-    events: Histogram,
-    censored: Histogram,
-    table: DecisionTable,
+    seen: Observed,
+    tree: Tree,
+    regions: Sequence[Masks],
     borrowed: float,
-    family: Family = Family.EXPONENTIAL,
-) -> Fits | None:
-    """Laws for the table's categories from the histograms by category id; None before any reuse.
+    families: Sequence[Family] = (Family.LIFE_TABLE,),
+    hints: dict[int, Hints] | None = None,
+) -> dict[Family, Fits] | None:
+    """Laws for the nodes of a tree and for ``regions`` of former trees, of each family.
 
-    ``borrowed`` is how many of its parent's observations each category is given: a rule's are
-    those of all traffic, a category's those of its rule.
+    None before any reuse.
+
+    ``borrowed`` is how many requests each node is lent by the one above (a region by all
+    traffic), ``hints`` are what an operator expects of a rule, by its number.
     """
-    rows = slice(FIRST_CATEGORY, FIRST_CATEGORY + table.categories)
-    counts = np.stack([events, censored])
-    everything = counts[:, DEFAULT : rows.stop].sum(axis=1, keepdims=True)
-    if everything[0].sum() == 0.0:
+    if seen.events.sum() == 0.0:
         return None
-    own = counts[:, rows]
-    rule_of = np.array([table.rule_of(c) for c in range(table.categories)], np.int64)
-    belongs = rule_of == np.arange(len(table.rules))[:, None]
-    rules = belongs.astype(np.float64) @ own
-    lent_rules = rules + borrowed * _one(everything)
-    lent = own + borrowed * _one(lent_rules)[:, rule_of]
-    rows_of_all = np.concatenate([everything, lent_rules, lent], axis=1)
-    evidence = np.concatenate([everything, rules, own], axis=1).sum(axis=(0, 2))
-    laws = _LAWS[family](*rows_of_all)
-    fits = tuple(Fit(law, seen) for law, seen in zip(laws, evidence.tolist(), strict=True))
-    cut = 1 + len(table.rules)
-    return Fits(fits[0], fits[1:cut], fits[cut:])
+    own, size = _sums(seen, tree, regions)
+    lent = own.copy()
+    hints = hints or {}
+    expected = {
+        tree.roots[rule]: _expected(hint.mean_seconds)
+        for rule, hint in hints.items()
+        if hint.mean_seconds and rule in tree.roots
+    }
+    parents = [branch.parent for branch in tree.branches] + [-1] * len(regions)
+    for index, parent in enumerate(parents):
+        above = expected.get(index, lent[parent + 1])
+        lent[index + 1] += borrowed * size[index + 1] * above / max(above.sum(), 1e-9)
+    own /= size[:, None, None]
+    waited = exposure(own[:, 0], own[:, 1])
+    reuses, total = own[:, 0].sum(axis=1), own.sum(axis=(1, 2))
+    most = _most(tree, regions, hints)
+    found = {}
+    for family in families:
+        laws = _laws(lent[:, 0], lent[:, 1], size, family)
+        fits = tuple(
+            Fit(_shortened(law, end), float(requests), float(reused), events, seconds)
+            for law, end, requests, reused, events, seconds in zip(
+                laws, most, total, reuses, own[:, 0], waited, strict=True
+            )
+        )
+        cut = 1 + len(tree.branches)
+        found[family] = Fits(fits[0], fits[1:cut], fits[cut:])
+    return found
 
 
-def _one(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Each row's events and censored counts scaled to one observation in all."""
-    total = counts.sum(axis=(0, 2))
-    return counts / np.maximum(total, 1e-9)[None, :, None]
+def _sums(seen: Observed, tree: Tree, regions: Sequence[Masks]) -> tuple[Rows, Rows]:
+    """Counts of all traffic, of each node and region, and the blocks of a request in it.
+
+    Shapes ``(1 + nodes + regions, 2, len(AGES))`` and ``(1 + nodes + regions,)``.
+    """
+    nodes = len(tree.branches)
+    place = tree.leaf_of(seen.buckets) + 1
+    of_all = 1 + nodes + len(regions)
+    counts = np.zeros((of_all, 2, len(AGES)))
+    _add(place, seen.events, counts[:, 0])
+    _add(place, seen.censored, counts[:, 1])
+    requests = np.bincount(place, seen.requests, of_all)
+    blocks = np.bincount(place, seen.blocks, of_all)
+    for index, masks in enumerate(regions, start=1 + nodes):
+        rows = within(masks, seen.buckets)
+        counts[index, 0] = seen.events[rows].sum(axis=0)
+        counts[index, 1] = seen.censored[rows].sum(axis=0)
+        requests[index], blocks[index] = seen.requests[rows].sum(), seen.blocks[rows].sum()
+    for index in range(nodes, 0, -1):  # children stand behind their parents
+        above = tree.branches[index - 1].parent + 1
+        for of in (counts, requests, blocks):
+            of[above] += of[index]
+    return counts, np.maximum(blocks / np.maximum(requests, 1e-9), 1.0)
 
 
-def _exponential_laws(events: Histogram, censored: Histogram) -> list[Law]:
+@njit(cache=True)
+def _add(place: NDArray[np.int64], rows: Counts, sums: Rows) -> None:
+    for row in range(len(rows)):
+        sums[place[row]] += rows[row]
+
+
+def _expected(mean: float) -> Rows:
+    """Counts of one observation, shape ``(2, len(AGES))``, if the mean is as hinted."""
+    borders = np.append(0.0, np.sqrt(AGES[1:] * AGES[:-1]))
+    alive = np.exp(-np.append(borders, np.inf) / mean)
+    counts = np.zeros((2, len(AGES)))
+    counts[0] = HINTED * -np.diff(alive)
+    counts[1, -1] = 1.0 - HINTED
+    return counts
+
+
+def _most(tree: Tree, regions: Sequence[Masks], hints: dict[int, Hints]) -> list[float]:
+    """The longest lifespan that operators allow, of all traffic, each node and each region."""
+    slots = [branch.masks[0] for branch in tree.branches] + [masks[0] for masks in regions]
+    allowed = {slot: hint.lifespan_seconds or MAX_SECONDS for slot, hint in hints.items()}
+    return [MAX_SECONDS, *(allowed.get(slot, MAX_SECONDS) for slot in slots)]
+
+
+def _shortened(law: Law, most: float) -> Law:
+    """The law with a lifespan of at most ``most`` seconds."""
+    if law.lifespan <= most:
+        return law
+    return Law(law.weights, law.rates, most, law.hazards)
+
+
+def _laws(events: Rows, censored: Rows, size: Rows, family: Family) -> list[Law]:
+    if family is Family.MIXTURE:
+        return _mixture_laws(events, censored)
     # p is never exactly 0: among blocks that nobody reused so far the oldest is still to go.
-    p, rates = fit_exponential(events, censored)
-    pairs = zip(np.maximum(p, LEAST).tolist(), rates.tolist(), strict=True)
-    return [Law((p,), (rate,), lifespan(p, rate)) for p, rate in pairs]
+    p, rate = fit_exponential(events, censored)
+    p = np.maximum(p, LEAST)
+    pairs = list(zip(p.tolist(), rate.tolist(), strict=True))
+    if family is Family.EXPONENTIAL:
+        return [Law((p,), (rate,), lifespan(p, rate)) for p, rate in pairs]
+    hazards = fit_life_table(events, exposure(events, censored), p, rate, size)
+    ends = _ends(hazards)
+    return [
+        Law((p,), (rate,), end, tuple(row))
+        for (p, rate), end, row in zip(pairs, ends, hazards.tolist(), strict=True)
+    ]
 
 
-def _mixture_laws(events: Histogram, censored: Histogram) -> list[Law]:
+def _ends(hazards: Rows) -> list[float]:
+    """The age of each row at which the remaining probability of reuse falls to `DEAD`."""
+    steps = 0.5 * (hazards[:, 1:] + hazards[:, :-1]) * np.diff(AGES)
+    ahead = np.cumsum(steps[:, ::-1], axis=1)[:, ::-1]
+    dead = ahead < -math.log1p(-DEAD)
+    ends = np.where(dead.any(axis=1), AGES[dead.argmax(axis=1)], MAX_SECONDS)
+    return np.maximum(1.0, ends).tolist()
+
+
+def _mixture_laws(events: Rows, censored: Rows) -> list[Law]:
     weights = np.maximum(fit_mixture(events, censored), LEAST)
     weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1.0)
     reused = weights @ np.exp(-AGES / TIMES[:, None])
@@ -140,20 +213,3 @@ def _mixture_laws(events: Histogram, censored: Histogram) -> list[Law]:
         Law(tuple(row), rates, max(1.0, end))
         for row, end in zip(weights.tolist(), ends.tolist(), strict=True)
     ]
-
-
-_LAWS = {Family.EXPONENTIAL: _exponential_laws, Family.MIXTURE: _mixture_laws}
-
-
-def lifespan(p: float, rate: float) -> float:
-    """Age in seconds at which the remaining probability of reuse falls to `DEAD`.
-
-    >>> round(lifespan(0.5, 0.1), 1)
-    69.1
-    """
-    if p >= 1.0:
-        return MAX_SECONDS
-    if p <= DEAD:
-        return 1.0
-    odds = p * (1.0 - DEAD) / (DEAD * (1.0 - p))
-    return min(max(1.0, math.log(odds) / rate), MAX_SECONDS)

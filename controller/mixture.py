@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .reuse import AGES, Histogram
+from ..policies.ages import AGES
 
 TIMES = np.array([0.5, 3.0, 15.0, 60.0, 300.0, 1500.0])
 """Mean times to reuse of the components, in seconds."""
@@ -20,7 +20,7 @@ ROUNDS = 40
 """Steps of the iteration."""
 
 
-def fit_mixture(events: Histogram, censored: Histogram) -> NDArray[np.float64]:
+def fit_mixture(events: NDArray[np.float64], censored: NDArray[np.float64]) -> NDArray[np.float64]:
     """Weights of the components for each row, shape ``(rows, len(TIMES))``; the rest is never."""
     alive = np.exp(-AGES[:, None] / TIMES)
     density = alive / TIMES

@@ -3,8 +3,7 @@
 A live cache shows only the reuses that came before eviction. The ghost index follows the
 sampled blocks whether they are cached or not: each access of a followed block is an *event*
 at its age, and a block not asked for again counts as *censored* at the age it has reached.
-Both go into one histogram over log-spaced ages for each category, the category being that of
-the access before.
+Both are counted over log-spaced ages in the cell (`cells`) of the access before.
 
 What was seen long ago counts less, and what tells is when the wait *began*, for events and
 censored alike. Were a reuse forgotten while the block that is still waiting counts in full,
@@ -15,67 +14,73 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from ..policies.blocks import MAX_CATEGORIES
+from ..policies.ages import position
+from ..policies.blocks import Ids
+from ..policies.features import Features
 from ..policies.recent import Keys, Table, find, new_table, place
+from .cells import Cells, Counts
 
-GHOST = np.dtype([("key", np.uint64), ("last", np.float64), ("category", np.int32)])
-
-AGES = 0.1 * 1.25 ** np.arange(64)
-"""Representative ages of the histograms' bins in seconds: 0.1 s to 35 hours, by 25 %."""
-
-Histogram = NDArray[np.float64]
+GHOST = np.dtype([("key", np.uint64), ("last", np.float64), ("cell", np.uint64)])
 
 
 class Reuse:
-    """Reuse ages and censored ages by category, from a bounded ghost index.
+    """Counts reuse in ``cells``, from a bounded ghost index.
 
     ``entries`` bounds the followed blocks (24 bytes each); an index too small for them takes
     the one idle longest for dead at the age it had. A wait that began ``half_life`` seconds
     ago counts half.
     """
 
-    def __init__(self, entries: int, half_life: float = np.inf) -> None:
+    def __init__(self, cells: Cells, entries: int, half_life: float = np.inf) -> None:
+        self.cells = cells
         self.half_life = half_life
         self.ghosts = new_table(entries, GHOST)
-        self.events = np.zeros((MAX_CATEGORIES, len(AGES)))
-        self.censored = np.zeros((MAX_CATEGORIES, len(AGES)))
 
     def observe(
         self, keys: Keys, positions: Keys, carried: int, new: int, old: int, now: float
-    ) -> None:
-        """One admitted request: its followed blocks, and the categories of its two parts.
+    ) -> tuple[Ids, Ids, Features]:
+        """One admitted request: its followed blocks, and the cells of its two parts.
 
-        The first ``carried`` blocks belong to category ``old``, those behind to ``new``.
+        The first ``carried`` blocks belong to the cell ``old``, those behind to ``new``. Returns
+        the place of each block in the index, −1 where there was none, which places used to
+        belong to other blocks, and for how long nobody had asked for each block: seconds, infinite
+        for one that was not known.
         """
-        _observe(
-            self.ghosts,
-            self.events,
-            self.censored,
-            self.half_life,
-            keys,
-            positions,
-            carried,
-            new,
-            old,
-            now,
+        cells, half_life = self.cells, self.half_life
+        places = np.empty(len(keys), np.int64)
+        displaced = np.empty(len(keys), np.int64)
+        idle = np.empty(len(keys))
+        count = _observe(
+            *(self.ghosts, cells.table, cells.events, cells.censored, half_life),
+            *(keys, positions, carried, np.uint64(new), np.uint64(old), now),
+            *(places, displaced, idle),
         )
+        return places, displaced[:count], idle
 
-    def histograms(self, now: float) -> tuple[Histogram, Histogram]:
-        """Events and censored counts by category and age bin, the living counted at their age.
+    def move(
+        self, keys: Keys, positions: Keys, carried: int, new: int, old: int, admitted: float
+    ) -> None:
+        """More is known of a request admitted at ``admitted``: its parts belong elsewhere.
 
-        Both of shape ``(MAX_CATEGORIES, len(AGES))``.
+        Blocks that somebody used since stay where they are.
         """
-        censored = self.censored.copy()
-        _add_living(self.ghosts, censored, self.half_life, now)
-        return self.events, censored
+        parts = np.uint64(new), np.uint64(old)
+        _move(self.ghosts, keys, positions, carried, *parts, admitted)
+
+    def counts(self, now: float) -> tuple[Counts, Counts]:
+        """Events and censored counts by cell and age, the living counted at their age.
+
+        Both of shape ``(cells, len(AGES))``.
+        """
+        cells = self.cells
+        censored = cells.censored.copy()
+        _add_living(self.ghosts, cells.table, censored, self.half_life, now)
+        return cells.events, censored
 
     def forget(self, seconds: float) -> None:
         """Let ``seconds`` pass for what was observed so far: it counts less and less."""
-        factor = 0.5 ** (seconds / self.half_life)
-        self.events *= factor
-        self.censored *= factor
+        self.cells.fade(0.5 ** (seconds / self.half_life))
 
 
 @njit(cache=True)
@@ -84,27 +89,34 @@ def _weight(age: float, half_life: float) -> float:
 
 
 @njit(cache=True)
-def _add_living(ghosts: Table, censored: Histogram, half_life: float, now: float) -> None:
+def _bin(age: float) -> int:
+    return int(np.rint(position(age)))
+
+
+@njit(cache=True)
+def _add_living(
+    ghosts: Table, cells: Table, censored: Counts, half_life: float, now: float
+) -> None:
     last, column, weight = np.inf, 0, 0.0
+    cell, row = np.uint64(0), -1
     for ghost in ghosts:
         if ghost.key != 0:
             if ghost.last != last:
                 last = ghost.last
                 column, weight = _bin(now - last), _weight(now - last, half_life)
-            censored[ghost.category, column] += weight
-
-
-@njit(cache=True)
-def _bin(age: float) -> int:
-    position = np.log(max(age, 0.1) / 0.1) / np.log(1.25)
-    return min(int(np.rint(position)), 63)
+            if ghost.cell != cell:
+                cell = ghost.cell
+                row = find(cells, cell)
+            if row >= 0:
+                censored[row, column] += weight
 
 
 @njit(cache=True)
 def _observe(
     ghosts: Table,
-    events: Histogram,
-    censored: Histogram,
+    cells: Table,
+    events: Counts,
+    censored: Counts,
     half_life: float,
     keys: Keys,
     positions: Keys,
@@ -112,22 +124,58 @@ def _observe(
     new: int,
     old: int,
     now: float,
-) -> None:
-    # Blocks of one prompt were mostly last used together: their age is worked out once.
+    places: Ids,
+    displaced: Ids,
+    idle: Features,
+) -> int:
+    # Blocks of one prompt were mostly last used together: their age and cell are found once.
     last, column, weight = np.inf, 0, 0.0
+    cell, row = np.uint64(0), -1
+    gone = 0
     for index, key in enumerate(keys):
+        places[index] = -1
+        idle[index] = np.inf
         if key == 0:  # no block's key: it stands for an empty slot
             continue
         slot = find(ghosts, key)
         counts = events if slot >= 0 else censored
-        if slot < 0:
+        if slot >= 0:
+            idle[index] = now - ghosts[slot].last
+        else:
             slot = place(ghosts, key)
+            if ghosts[slot].key != 0:
+                if ghosts[slot].last >= now:  # its like of the very moment are not driven out
+                    continue
+                displaced[gone] = slot
+                gone += 1
+        places[index] = slot
         ghost = ghosts[slot]
         if ghost.key != 0:
             if ghost.last != last:
                 last = ghost.last
                 column, weight = _bin(now - last), _weight(now - last, half_life)
-            counts[ghost.category, column] += weight
+            if ghost.cell != cell:
+                cell = ghost.cell
+                row = find(cells, cell)
+            if row >= 0:
+                counts[row, column] += weight
         ghost.key = key
         ghost.last = now
-        ghost.category = old if positions[index] < carried else new
+        ghost.cell = old if positions[index] < carried else new
+    return gone
+
+
+@njit(cache=True)
+def _move(
+    ghosts: Table,
+    keys: Keys,
+    positions: Keys,
+    carried: int,
+    new: int,
+    old: int,
+    admitted: float,
+) -> None:
+    for index, key in enumerate(keys):
+        slot = find(ghosts, key)
+        if slot >= 0 and ghosts[slot].last == admitted:
+            ghosts[slot].cell = old if positions[index] < carried else new

@@ -1,4 +1,4 @@
-"""Category rules: from the operator's YAML to a decision table, mistakes named by line."""
+"""Category rules: read from the operator's YAML, mistakes named by line."""
 
 from __future__ import annotations
 
@@ -11,12 +11,56 @@ from typing import Any
 import yaml
 
 from ..policies.errors import WactlError
-from ..policies.features import BUCKETS, FEATURES, POSITION, WORDS, digest
-from ..policies.table import Condition, DecisionTable, Rule
+from ..policies.features import FEATURES, POSITION, TEMPLATE, WORDS, digest
+from ..policies.parameters import MAX_SECONDS
+from ..policies.table import MAX_RULES, Condition
+from ..policies.table import Rule as TableRule
 
 COMPARISON = re.compile(r"(<=|>=|<|>)\s*(-?\d+(?:\.\d+)?)")
 RANGE = re.compile(r"(-?\d+(?:\.\d+)?)\s*\.\.\s*(-?\d+(?:\.\d+)?)")
-KEYS = {"category", "when", "split"}
+KEYS = {"category", "when", "refine", "mean_seconds", "lifespan_seconds"}
+
+ASKED = set(FEATURES) - {FEATURES[TEMPLATE]}
+"""What a rule may ask for; a template has no name that an operator could write."""
+
+HINTS = ("mean_seconds", "lifespan_seconds")
+
+REST = "other"
+"""Name of the rule for requests that no other claims; it is there whether written or not."""
+
+
+@dataclass(frozen=True)
+class Hints:
+    """What the operator expects of a category; None where nothing."""
+
+    mean_seconds: float | None = None
+    """Mean time to reuse, believed until enough was seen."""
+    lifespan_seconds: float | None = None
+    """Age past which its blocks are as good as dead, whatever is learned."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Who belongs to a category, and what to do with them; ``line`` is where it was written."""
+
+    name: str
+    conditions: tuple[Condition, ...] = ()
+    refine: bool = True
+    """Whether the model may divide it."""
+    hints: Hints = Hints()
+    line: int = 0
+
+    def covers(self, other: Rule) -> bool:
+        """Whether every request that fits ``other`` fits this one."""
+        spans = {c.feature: c for c in other.conditions}
+        return all(
+            c.feature in spans and c.low <= spans[c.feature].low and spans[c.feature].high <= c.high
+            for c in self.conditions
+        )
+
+
+Rules = tuple[Rule, ...]
+"""In order, the first that fits decides; the last one fits everything."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +83,8 @@ class RulesError(WactlError):
         self.mistakes = mistakes
 
 
-def load_rules(path: Path) -> DecisionTable:
-    """The decision table of a rule file. Raises `RulesError` with every mistake in it."""
+def load_rules(path: Path) -> Rules:
+    """The rules of a file. Raises `RulesError` with every mistake in it."""
     try:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     except OSError as error:
@@ -54,12 +98,10 @@ def load_rules(path: Path) -> DecisionTable:
         text = f"not YAML: {getattr(error, 'problem', None) or 'cannot be parsed'}"
         raise RulesError([Mistake(path, mark.line + 1 if mark else 1, text)]) from None
     reader = _Reader(path)
-    table = reader.table(root)
-    if not reader.mistakes and (wrong := table.problem()):
-        reader.mistake(root, wrong)
+    rules = reader.rules(root)
     if reader.mistakes:
         raise RulesError(reader.mistakes)
-    return table
+    return rules if rules and not rules[-1].conditions else (*rules, Rule(REST))
 
 
 class _Reader:
@@ -74,20 +116,33 @@ class _Reader:
         line = node.start_mark.line + 1 if node is not None else 1
         self.mistakes.append(Mistake(self.path, line, text))
 
-    def table(self, root: yaml.Node | None) -> DecisionTable:
+    def rules(self, root: yaml.Node | None) -> Rules:
         entries = dict(self.pairs(root, "the file", {"rules"}))
         rules = entries.get("rules")
         if not isinstance(rules, yaml.SequenceNode):
             self.mistake(rules or root, "needs `rules:` with a list of rules")
-            return DecisionTable(())
-        return DecisionTable(tuple(self.rule(node) for node in rules.value))
+            return ()
+        if len(rules.value) >= MAX_RULES:
+            self.mistake(rules, f"{len(rules.value)} rules; at most {MAX_RULES - 1} can be used")
+            return ()
+        found: list[Rule] = []
+        for node in rules.value:
+            before = len(self.mistakes)
+            rule = self.rule(node)
+            if len(self.mistakes) > before:  # nobody knows what it was to cover
+                continue
+            if cover := next((former for former in found if former.covers(rule)), None):
+                name = f"{cover.name!r} in line {cover.line}"
+                self.mistake(node, f"no request gets here: whatever fits, fits {name} before")
+            found.append(rule)
+        return tuple(found)
 
     def rule(self, node: yaml.Node) -> Rule:
         entries = dict(self.pairs(node, "a rule", KEYS))
         name = entries.get("category")
         if not isinstance(name, yaml.ScalarNode) or not name.value:
             self.mistake(name or node, "a rule needs `category:` with a name")
-        elif wrong := Rule(name.value, (), ()).problem():
+        elif wrong := TableRule(name.value, (), -1).problem():
             self.mistake(name, f"a rule {wrong}")
         elif name.value in self.names:
             self.mistake(name, f"there is a category {name.value!r} already")
@@ -95,11 +150,36 @@ class _Reader:
             self.names.add(name.value)
         conditions = []
         if when := entries.get("when"):
-            for feature, value in self.pairs(when, "`when`", set(FEATURES)):
+            for feature, value in self.pairs(when, "`when`", ASKED):
                 if condition := self.condition(feature, value):
                     conditions.append(condition)
-        splits = self.splits(entries.get("split"))
-        return Rule(str(name.value) if name is not None else "", tuple(conditions), splits)
+        if conditions and isinstance(name, yaml.ScalarNode) and name.value == REST:
+            self.mistake(name, f"{REST!r} is what no rule claims; it can have no conditions")
+        return Rule(
+            str(name.value) if name is not None else "",
+            tuple(conditions),
+            self.yes_or_no("refine", entries.get("refine")),
+            Hints(*(self.seconds(key, entries.get(key)) for key in HINTS)),
+            node.start_mark.line + 1,
+        )
+
+    def yes_or_no(self, key: str, node: yaml.Node | None) -> bool:
+        if node is None:
+            return True
+        if not isinstance(node, yaml.ScalarNode) or node.value not in ("true", "false"):
+            self.mistake(node, f"{key} is true or false")
+            return True
+        return bool(node.value == "true")
+
+    def seconds(self, key: str, node: yaml.Node | None) -> float | None:
+        if node is None:
+            return None
+        text = str(node.value) if isinstance(node, yaml.ScalarNode) else ""
+        value = float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else 0.0
+        if not 0.0 < value <= MAX_SECONDS:
+            self.mistake(node, f"{key} needs a number of seconds above 0, at most {MAX_SECONDS:g}")
+            return None
+        return value
 
     def condition(self, feature: str, node: yaml.Node) -> Condition | None:
         number = FEATURES.index(feature)
@@ -122,24 +202,6 @@ class _Reader:
             self.mistake(node, f"{feature}: the range {text} is empty")
             return None
         return Condition(number, *interval)
-
-    def splits(self, node: yaml.Node | None) -> tuple[int, ...]:
-        if node is None:
-            return ()
-        if not isinstance(node, yaml.SequenceNode):
-            self.mistake(node, "`split` needs a list of features")
-            return ()
-        found: list[int] = []
-        names = ", ".join(FEATURES[feature] for feature in BUCKETS)
-        for item in node.value:
-            name = str(item.value)
-            if name not in FEATURES or FEATURES.index(name) not in BUCKETS:
-                self.mistake(item, f"cannot split by {name!r}; only by {names}")
-            elif FEATURES.index(name) in found:
-                self.mistake(item, f"splits by {name} twice")
-            else:
-                found.append(FEATURES.index(name))
-        return tuple(found)
 
     def pairs(self, node: yaml.Node | None, what: str, known: set[str]) -> list[tuple[str, Any]]:
         if not isinstance(node, yaml.MappingNode):

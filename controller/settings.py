@@ -38,11 +38,13 @@ class Settings(BaseModel):
     refit_seconds: float = Field(30.0, ge=1.0, le=3600.0)
     half_life_seconds: float = Field(3600.0, ge=60.0, le=1e6)
     ttl_seconds: float = Field(60.0, ge=1.0, le=3600.0)
-    borrowed_blocks: float = Field(20.0, ge=0.0, le=1e6)
-    family: Family = Family.MIXTURE
+    borrowed_requests: float = Field(10.0, ge=0.0, le=1e6)
+    categories: int = Field(64, ge=1, le=256)
+    families: tuple[Family, ...] = Field((Family.LIFE_TABLE, Family.EXPONENTIAL), min_length=1)
     score: Score = Score.HAZARD
     horizon_seconds: float = Field(60.0, gt=0.0, le=1e6)
     engines: tuple[str, ...] = ()
+    state_dir: Path | None = None
     metrics_host: str = "127.0.0.1"
     metrics_port: int = Field(9464, ge=0, le=65535)
 
@@ -58,8 +60,9 @@ def load_settings(path: Path | None) -> Settings:
         raise SettingsError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
         raise SettingsError(f"{path}: needs keys and values, like `mode: shadow`")
-    if isinstance(rules := content.get("rules"), str):
-        content["rules"] = path.parent / rules
+    for key in ("rules", "state_dir"):
+        if isinstance(content.get(key), str):
+            content[key] = path.parent / content[key]
     try:
         return Settings.model_validate(content)
     except ValidationError as error:

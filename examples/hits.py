@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import zmq
 
-WIRE = 1
+WIRE = 2
 TIME, FEATURES, BLOCKS, HITS, CARRIED, REPLAY, UNREAD = range(7)
 
 

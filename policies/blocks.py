@@ -1,12 +1,14 @@
 """The state of every block of a cache, one record a block.
 
 A structured array instead of objects: the compiled kernels of the evictor work on it in
-place, in the engine and in the simulator alike, and it costs 52 bytes a block.
+place, in the engine and in the simulator alike, and it costs 56 bytes a block. Whether a
+block is free stands apart, a byte each, where Python reads it at once.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 NONE = -1
@@ -27,8 +29,15 @@ FIRST_CATEGORY = 3
 MAX_CATEGORIES = 512
 """Upper bound of the category ids, the three above included."""
 
+IN_USE = 0
+FREE = 1
+ASIDE = 2
+"""What a flag says: held by a request; free; free but aside, that is chosen to be handed out
+next, or given back and not in the orders yet."""
+
 BLOCK = np.dtype(
     [
+        ("last_access", np.float64),  # seconds
         # The stock order: a ring of the free blocks, oldest to newest, closed by a sentinel.
         ("older", np.int32),
         ("newer", np.int32),
@@ -44,16 +53,17 @@ BLOCK = np.dtype(
         ("right", np.int32),
         ("up", np.int32),
         ("depth", np.int32),  # blocks from the start of the prompt, 1 for the first
-        ("last_access", np.float64),  # seconds
+        # The table that `category` belongs to, see `category_of`; the sentinel has today's.
+        ("era", np.int32),
         ("category", np.int16),
-        ("rank", np.int8),
-        ("free", np.int8),
+        ("rank", np.int16),
     ]
 )
 
 Blocks = NDArray[np.void]
 Roots = NDArray[np.int32]
 Ids = NDArray[np.int64]
+Flags = NDArray[np.uint8]
 
 
 def new_blocks(count: int) -> Blocks:
@@ -73,3 +83,12 @@ def new_blocks(count: int) -> Blocks:
 def new_roots() -> Roots:
     """Empty heaps: the root block of each category's leaves, shape ``(MAX_CATEGORIES,)``."""
     return np.full(MAX_CATEGORIES, NONE, np.int32)
+
+
+@njit(cache=True)
+def category_of(blocks: Blocks, block: int) -> int:
+    """The category of ``block``; `DEFAULT` if the table that named it is gone."""
+    node = blocks[block]
+    if node.category > DEFAULT and node.era != blocks[len(blocks) - 1].era:
+        return DEFAULT
+    return node.category

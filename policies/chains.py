@@ -5,6 +5,9 @@ how long that prompt was. A prompt whose known part reaches (almost) to the end 
 that touched it last is the next turn of that conversation; one that leaves it earlier shares
 a prefix, say a system prompt, and starts a conversation of its own. The index outlives the
 blocks: turns and gaps are known also of what was evicted.
+
+Beside the blocks it holds sessions that clients name, and templates: how many requests of the
+last minutes began alike.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .features import GAP, PREVIOUS_GAP, TURN, Features
+from .features import GAP, POPULARITY, PREVIOUS_GAP, TURN, Features
 from .recent import Keys, Table, find, new_table, place
 
 CHAIN = np.dtype(
@@ -22,12 +25,16 @@ CHAIN = np.dtype(
         ("gap", np.float32),  # seconds between that and the time before, -1 if it was the first
         ("turn", np.int32),
         ("length", np.int32),  # blocks of that prompt
+        ("uses", np.float32),  # of a template: how many prompts began so, old ones counting less
     ]
 )
 
+FADING = 600.0
+"""Seconds after which the use of a template counts 1/e."""
+
 
 def new_chains(entries: int) -> Table:
-    """An empty index of ``entries`` blocks, 28 bytes each."""
+    """An empty index of ``entries`` blocks, 32 bytes each."""
     return new_table(entries, CHAIN)
 
 
@@ -39,16 +46,18 @@ def visit(
     length: int,
     slack: int,
     session: int,
+    template: int,
     now: float,
     features: Features,
 ) -> int:
-    """Fill in turn, gap and previous gap of a request admitted ``now``, and remember it.
+    """Fill in turn, gaps and popularity of a request admitted ``now``, and remember it.
 
     ``keys`` are the sampled blocks of a prompt of ``length`` full blocks and ``positions``
     (from 0) where they stand in it, ascending; ``slack`` is by how many blocks a next turn may
     fall short of the former prompt's end. ``session`` is a key of its own, 0 if the client
-    names none: a known session tells turn and gap beyond doubt. Returns how many leading
-    blocks were seen before.
+    names none: a known session tells turn and gap beyond doubt. ``template`` is the key of how
+    the prompt begins, 0 if it is too short to tell. Returns how many leading blocks were seen
+    before.
     """
     turn, gap, previous, known = 1, -1.0, -1.0, 0
     for index in range(len(keys) - 1, -1, -1):
@@ -68,10 +77,24 @@ def visit(
         else:
             turn = 1
         _remember(chains, session, now, gap, turn, length)
+    if template:
+        features[POPULARITY] = _popularity(chains, template, now)
     for key in keys:
         _remember(chains, key, now, gap, turn, length)
     features[TURN], features[GAP], features[PREVIOUS_GAP] = turn, gap, previous
     return known
+
+
+@njit(cache=True)
+def _popularity(chains: Table, template: int, now: float) -> float:
+    """Count one more use of a template; how many there are, older ones counting less."""
+    slot = find(chains, template)
+    uses = 1.0
+    if slot >= 0:
+        uses += chains[slot].uses * np.exp(min(0.0, chains[slot].last - now) / FADING)
+    _remember(chains, template, now, -1.0, 0, 0)
+    chains[find(chains, template)].uses = uses
+    return uses
 
 
 @njit(cache=True)

@@ -18,17 +18,17 @@ from msgspec.structs import replace
 
 from .doorkeeper import Doorkeeper
 from .intake import Intake
-from .messages import WIRE, Admission, EngineState, Heartbeat, Records, encode
+from .messages import WIRE, Admission, EngineState, Finish, Heartbeat, Records, encode
 from .network import Network
 from .sockets import Place, bind, endpoints
 from .veil import Veil
 
 QUEUE = 8192
-"""Admissions that may wait to be sent."""
+"""Records that may wait to be sent."""
 QUEUE_BYTES = 64 << 20
 """Bytes of keys and positions that may wait with them."""
 BATCH = 256
-"""Admissions in one message."""
+"""Records in one message."""
 BATCH_BYTES = 256 << 10
 """Bytes of keys and positions after which a message is full."""
 TICK = 0.05
@@ -61,7 +61,7 @@ class Channel:
         self._intake = intake
         self._state = state
         self._sequence = 0
-        self._queue: deque[Admission] = deque()
+        self._queue: deque[Admission | Finish] = deque()
         # Bytes put by the scheduler's thread and taken by ours: one writer each.
         self._put = self._taken = 0
         self._closing = threading.Event()
@@ -80,11 +80,11 @@ class Channel:
         self._thread = threading.Thread(target=self._run, name="wactl-channel", daemon=True)
         self._thread.start()
 
-    def send(self, admission: Admission) -> None:
-        """Queue an admission; never waits."""
-        size = len(admission.keys) + len(admission.positions)
+    def send(self, record: Admission | Finish) -> None:
+        """Queue a record; never waits."""
+        size = _size(record)
         if len(self._queue) < QUEUE and self._put - self._taken + size <= QUEUE_BYTES:
-            self._queue.append(admission)
+            self._queue.append(record)
             self._put += size
         else:
             self.dropped += 1
@@ -142,15 +142,26 @@ class Channel:
 
     def _publish(self) -> None:
         while self._queue:
-            batch: list[Admission] = []
-            start = self._taken
-            while self._queue and self._taken - start < BATCH_BYTES and len(batch) < BATCH:
-                admission = self._queue.popleft()
-                self._taken += len(admission.keys) + len(admission.positions)
-                batch.append(replace(admission, keys=self._veil(admission.keys)))
-            self._emit(encode(Records(WIRE, self._engine, self._sequence, tuple(batch))))
+            admissions: list[Admission] = []
+            finishes: list[Finish] = []
+            start, count = self._taken, 0
+            while self._queue and self._taken - start < BATCH_BYTES and count < BATCH:
+                record = self._queue.popleft()
+                self._taken += _size(record)
+                count += 1
+                if isinstance(record, Finish):
+                    finishes.append(record)
+                else:
+                    admissions.append(replace(record, keys=self._veil(record.keys)))
+            batch = tuple(admissions), tuple(finishes)
+            self._emit(encode(Records(WIRE, self._engine, self._sequence, *batch)))
 
     def _emit(self, raw: bytes) -> None:
         # A PUB socket drops for a reader that does not keep up; the numbers tell it so.
         self._records.send(raw, zmq.DONTWAIT)
         self._sequence += 1
+
+
+def _size(record: Admission | Finish) -> int:
+    """Bytes of keys and positions in a record."""
+    return 0 if isinstance(record, Finish) else len(record.keys) + len(record.positions)

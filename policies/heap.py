@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from .blocks import NONE, Blocks, Roots
+from .blocks import NONE, Blocks, Roots, category_of
 
 
 @njit(cache=True)
@@ -74,9 +74,10 @@ def insert(blocks: Blocks, roots: Roots, block: int) -> None:
     node = blocks[block]
     node.left = node.right = node.up = NONE
     node.rank = 1
-    root = _meld(blocks, roots[node.category], block)
+    category = category_of(blocks, block)
+    root = _meld(blocks, roots[category], block)
     blocks[root].up = NONE
-    roots[node.category] = root
+    roots[category] = root
 
 
 @njit(cache=True)
@@ -92,7 +93,7 @@ def delete(blocks: Blocks, roots: Roots, block: int) -> None:
     if rest >= 0:
         blocks[rest].up = up
     if up < 0:
-        roots[node.category] = rest
+        roots[category_of(blocks, block)] = rest
         return
     if blocks[up].left == block:
         blocks[up].left = rest
@@ -100,6 +101,39 @@ def delete(blocks: Blocks, roots: Roots, block: int) -> None:
         blocks[up].right = rest
     while up >= 0 and _settle(blocks, up):
         up = blocks[up].up
+
+
+@njit(cache=True)
+def replace(blocks: Blocks, roots: Roots, old: int, new: int) -> None:
+    """Take ``old`` out of the queue of its category and add ``new`` to that of its own.
+
+    A leaf and the block before it in its chain mostly follow each other in the order too; then
+    one steps into the place of the other, in constant time.
+    """
+    node = blocks[old]
+    left, right, up = node.left, node.right, node.up
+    category = category_of(blocks, old)
+    if (
+        category != category_of(blocks, new)
+        or (up >= 0 and before(blocks, new, up))
+        or (left >= 0 and before(blocks, left, new))
+        or (right >= 0 and before(blocks, right, new))
+    ):
+        delete(blocks, roots, old)
+        insert(blocks, roots, new)
+        return
+    heir = blocks[new]
+    heir.left, heir.right, heir.up, heir.rank = left, right, up, node.rank
+    if left >= 0:
+        blocks[left].up = new
+    if right >= 0:
+        blocks[right].up = new
+    if up < 0:
+        roots[category] = new
+    elif blocks[up].left == old:
+        blocks[up].left = new
+    else:
+        blocks[up].right = new
 
 
 @njit(cache=True)

@@ -11,11 +11,12 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from .blocks import MAX_CATEGORIES
-from .parameters import ParameterSet
+from .parameters import MAX_VERSION, ParameterSet
 
-WIRE = 1
+WIRE = 2
 """Version of this format; a change that an old reader cannot read raises it."""
 
 MAX_MESSAGE = 1 << 20
@@ -23,6 +24,9 @@ MAX_MESSAGE = 1 << 20
 
 FAR = 2.0**60
 """No time and no feature is as large as this."""
+
+MOST = 1 << 32
+"""No cache and no prompt has as many blocks, no block as many tokens."""
 
 
 class WireError(ValueError):
@@ -50,15 +54,29 @@ class Admission(msgspec.Struct, frozen=True, array_like=True):
     """Keys of the followed blocks, 8 bytes each, little-endian."""
     positions: bytes
     """Where these stand in the prompt, 8 bytes each, little-endian, ascending."""
+    number: int
+    """Of the request, from 0; the same again when it is admitted after a preemption."""
+
+
+class Finish(msgspec.Struct, frozen=True, array_like=True):
+    """A request that was admitted has ended, and its blocks are free."""
+
+    time: float
+    """Seconds of the engine's clock."""
+    number: int
+    """Of its admission."""
+    generated: int
+    """Output tokens."""
 
 
 class Records(msgspec.Struct, frozen=True, tag="records"):
-    """A batch of admissions, in order."""
+    """What happened within an instant: who was admitted, in order, and who has finished."""
 
     wire: int
     engine: str
     sequence: int
     admissions: tuple[Admission, ...]
+    finishes: tuple[Finish, ...] = ()
 
 
 class EngineState(msgspec.Struct, frozen=True):
@@ -141,10 +159,12 @@ def decode_report(raw: bytes) -> Report:
         for admission in report.admissions:
             if wrong := _wrong(admission):
                 raise WireError(f"an admission record {wrong}")
+        if not all(abs(f.time) < FAR and 0 <= f.generated < 2**31 for f in report.finishes):
+            raise WireError("a finish record whose time or tokens make no sense")
     elif not abs(report.time) < FAR:
         raise WireError("a heartbeat whose time is not a number or far too large")
-    elif not 0 <= report.state.shift < 64 or len(report.state.cached) > MAX_CATEGORIES:
-        raise WireError("a heartbeat whose sampling or categories make no sense")
+    elif wrong := _absurd(report.state):
+        raise WireError(f"a heartbeat whose {wrong} make no sense")
     return report
 
 
@@ -182,8 +202,26 @@ def _wrong(admission: Admission) -> str | None:
         return f"has {len(admission.features)} features instead of {len(FEATURES)}"
     if not all(abs(value) < FAR for value in (admission.time, *admission.features)):
         return "has a feature that is not a number or far too large"
-    if not 0 <= admission.hits <= admission.blocks or not 0 <= admission.carried <= 2**31:
+    if not 0 <= admission.hits <= admission.blocks < MOST or not 0 <= admission.carried <= 2**31:
         return f"has {admission.hits} hits among {admission.blocks} blocks"
     if len(admission.keys) % 8 or len(admission.keys) != len(admission.positions):
         return "has keys and positions that do not match"
+    positions = np.frombuffer(admission.positions, "<u8")
+    if len(positions) and not (
+        positions[-1] < admission.blocks and (positions[:-1] < positions[1:]).all()
+    ):
+        return "has positions that do not ascend within its prompt"
+    return None
+
+
+def _absurd(state: EngineState) -> str | None:
+    """What of a heartbeat makes no sense."""
+    if not 0 <= state.shift < 32:
+        return "sampling"
+    if not (0 < state.blocks < MOST and 0 < state.block_tokens < MOST):
+        return "blocks"
+    if not 0 <= state.active <= state.newest < MAX_VERSION:
+        return "versions"
+    if len(state.cached) > MAX_CATEGORIES or not all(0 <= n < MOST for n in state.cached):
+        return "categories"
     return None

@@ -7,15 +7,19 @@ whole of it is in force or none.
 from __future__ import annotations
 
 import enum
+import itertools
 import math
 
 import msgspec
 
+from .ages import AGES
 from .table import DecisionTable
 
 MAX_COMPONENTS = 16
 MAX_RATE = 1e4
 MAX_SECONDS = 1e7
+MAX_VERSION = 2**62
+MIN_HAZARD = 1e-15
 
 
 class Score(enum.Enum):
@@ -31,11 +35,14 @@ class Law(msgspec.Struct, frozen=True, array_like=True):
 
     ``weights`` are probabilities (their sum is the probability ``p`` of any reuse), ``rates``
     are reuses a second, ``lifespan`` is the age in seconds past which a block counts as dead.
+    ``hazards``, if there are any, say what the mixture only sums up: the reuses a second of
+    blocks not reused so far, at each of `AGES`, never rising.
     """
 
     weights: tuple[float, ...]
     rates: tuple[float, ...]
     lifespan: float
+    hazards: tuple[float, ...] = ()
 
     @property
     def p(self) -> float:
@@ -69,6 +76,13 @@ class Law(msgspec.Struct, frozen=True, array_like=True):
         for rate in self.rates:
             if not 1.0 / MAX_SECONDS <= rate <= MAX_RATE:
                 return f"has the rate {rate}; it must lie between {1 / MAX_SECONDS} and {MAX_RATE}"
+        if self.hazards:
+            if len(self.hazards) != len(AGES):
+                return f"has {len(self.hazards)} hazards; need {len(AGES)}, or none"
+            if not all(MIN_HAZARD <= hazard <= MAX_RATE for hazard in self.hazards):
+                return f"has a hazard that is not between {MIN_HAZARD} and {MAX_RATE}"
+            if any(later > sooner for sooner, later in itertools.pairwise(self.hazards)):
+                return "has hazards that rise with age"
         if not 0.0 < self.lifespan <= MAX_SECONDS:
             return f"has the lifespan {self.lifespan} s; it must lie between 0 and {MAX_SECONDS}"
         return None
@@ -97,7 +111,7 @@ class ParameterSet(msgspec.Struct, frozen=True):
 
         Types are msgspec's business; this looks at the values.
         """
-        if self.version < 1 or self.version >= 2**62:
+        if self.version < 1 or self.version >= MAX_VERSION:
             return f"version {self.version} is out of range"
         if not 0.0 < self.ttl <= 3600.0:
             return f"time to live {self.ttl} s is not between 0 and 3600"
@@ -111,6 +125,5 @@ class ParameterSet(msgspec.Struct, frozen=True):
             return f"{len(self.laws)} laws for {self.table.categories} categories"
         for index, law in enumerate((self.default, *self.laws)):
             if wrong := law.problem():
-                name = self.table.name(index - 1) if index else "default"
-                return f"the law of category {name} {wrong}"
+                return f"the law of {f'category {index - 1}' if index else 'all traffic'} {wrong}"
         return None

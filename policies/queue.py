@@ -1,17 +1,35 @@
 """The queue of free blocks, by integer ids: what the engine's adapter and a simulator drive.
 
-It owns the block records, calls the kernels of `evictor`, and collects the single removals
-of a hit into one kernel call, since crossing into compiled code costs more than the work
-behind it.
+It owns the block records and calls the kernels of `evictor`. Crossing into compiled code costs
+more than the work behind it, so what can wait is collected: the blocks of a hit, what is said
+of a request that ends. For the same reason blocks may be chosen some ahead (`pop`): the caller
+hands them out of `ready` by itself until something happens that could have changed the choice.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from . import evictor
-from .blocks import FIRST_CATEGORY, UNHASHED, Ids, new_blocks, new_roots
+from . import evictor, victims
+from .blocks import (
+    ASIDE,
+    DEFAULT,
+    FIRST_CATEGORY,
+    FREE,
+    IN_USE,
+    UNHASHED,
+    Ids,
+    new_blocks,
+    new_roots,
+)
 from .intake import Orders
+
+HOLDS = 1.0
+"""Seconds that a choice of blocks holds, though their scores change with time."""
+
+_NOBODY = np.empty(0, np.int64)
+_NO_TAG = (_NOBODY, 0, np.array([DEFAULT, DEFAULT]), 0.0)
 
 
 class FreeQueue:
@@ -31,100 +49,160 @@ class FreeQueue:
     def __init__(self, count: int, free: Ids | None = None) -> None:
         self.blocks = new_blocks(count)
         self.roots = new_roots()
-        self.free = self.blocks["free"]
-        self.length = 0
-        self.evicted = 0
+        self.flags = bytearray(count + 1)
+        """By block, and of no meaning for the sentinel, `IN_USE`, `FREE` or `ASIDE`."""
+        self.free = np.frombuffer(self.flags, np.uint8)
+        """The same for numpy."""
+        self.leaving: list[int] = []
+        """Blocks that were hit, their flags cleared, of which the kernels have not heard yet."""
+        self.ready: list[int] = []
+        """Blocks chosen ahead, the next to hand out last. Who takes one clears its flag."""
+        self.until = -np.inf
+        """Before this time, and with nothing in `leaving`, those in `ready` may be handed out."""
         self.orphans = 0
         self.orders: Orders | None = None
-        self._leaving: list[int] = []
+        self._length = self._evicted = 0
+        self._chosen = _NOBODY
+        self._tag = _NO_TAG
+        self._first = _NOBODY
         self._front = 0.0
         self.prepend(np.arange(count) if free is None else free)
 
+    @property
+    def length(self) -> int:
+        """Blocks that are free."""
+        return self._length - len(self.leaving) - len(self._chosen) + len(self.ready)
+
+    @property
+    def evicted(self) -> int:
+        """Blocks handed out since the beginning."""
+        return self._evicted + len(self._chosen) - len(self.ready)
+
     def obey(self, orders: Orders | None) -> None:
         """Order by these parameters from now on; None or a trust of 0 is the stock order."""
+        self.until = -np.inf
         self.orders = orders
 
     def relabel(self) -> None:
         """Another decision table: the categories blocks were tagged with mean nothing now."""
-        self._flush()
+        self._sync()
         evictor.relabel(self.blocks, self.roots)
 
     def append(self, ids: Ids, now: float) -> None:
         """Blocks became free ``now``, still cached; the first is to go before the others."""
-        self._flush()
-        evictor.append(self.blocks, self.roots, ids, now)
-        self.length += len(ids)
+        self._sync(ids, now)
 
     def prepend(self, ids: Ids) -> None:
         """Blocks became free that hold nothing anybody could hit."""
-        self._flush()
-        self._front -= 1.0
-        evictor.prepend(self.blocks, self.roots, ids, self._front)
-        self.length += len(ids)
+        if len(self._first):
+            self._sync()
+        self._first = ids
+        self.free[ids] = ASIDE
+        self._length += len(ids)
+        self.until = -np.inf
 
     def remove(self, block: int) -> None:
         """A free block is used again. Raises RuntimeError if it is not free."""
-        if not self.free[block]:
-            raise RuntimeError(f"block {block} is not free")
-        # Seen as in use at once, though the kernel hears of it with the next call.
-        self.free[block] = 0
-        self._leaving.append(block)
-        self.length -= 1
+        if self.flags[block] != FREE:
+            self._sync()
+            if self.flags[block] != FREE:
+                raise RuntimeError(f"block {block} is not free")
+        # Seen as in use at once, though the kernels hear of it with the next call.
+        self.flags[block] = IN_USE
+        self.leaving.append(block)
 
     def take(self, ids: Ids) -> None:
         """Free blocks, all of them free indeed, are used again."""
-        self._flush()
-        evictor.remove(self.blocks, self.roots, ids)
-        self.length -= len(ids)
+        self._sync()
+        evictor.sync(self.blocks, self.roots, self.free, _NOBODY, 0, ids, 0.0)
+        self._length -= len(ids)
 
-    def pop(self, count: int, now: float) -> Ids:
-        """Hand out ``count`` free blocks, the least valuable first, at time ``now`` (seconds)."""
+    def pop(self, count: int, now: float, ahead: int = 0) -> Ids:
+        """Hand out ``count`` free blocks, the least valuable first, at time ``now`` (seconds).
+
+        Up to ``ahead`` more are chosen and put into `ready`.
+        """
         if count > self.length:
             raise ValueError(f"{count} blocks asked for, {self.length} free")
-        self._flush()
-        out = np.empty(count, np.int64)
+        if len(self._first) or self._tag is not _NO_TAG:
+            self._sync()
+        out = np.empty(min(count + ahead, self.length), np.int64)
         orders = self.orders
+        heard = self._hear()
+        state = self.blocks, self.roots, self.free, *heard
         if orders is None or orders.parameters.trust == 0.0:
-            orphans = evictor.pop_stock(self.blocks, self.roots, now, out)
+            found, orphans = victims.pop_stock(*state, now, count, out)
         else:
-            trust = orders.parameters.trust
-            orphans = evictor.pop_scored(self.blocks, self.roots, orders.laws, trust, now, out)
+            found, orphans = victims.pop_scored(*state, orders.laws, now, count, out)
         self.orphans += orphans
-        self.evicted += count
-        self.length -= count
-        return out
+        self._evicted += count
+        self._length -= count
+        if ahead:
+            self._chosen = out[count:found]
+            self.ready += self._chosen[::-1].tolist()
+            self.until = now + HOLDS
+        return out[:count]
 
     def tag(self, ids: Ids, carried: int, categories: Ids, accessed: float) -> None:
         """Note who used a chain last, see `evictor.tag`; before its blocks become free."""
-        self._flush()
-        evictor.tag(self.blocks, ids, carried, categories, accessed)
+        if self._tag is not _NO_TAG or len(self._first):
+            self._sync()
+        self._tag = ids, carried, categories, accessed
 
     def demote(self, ids: Ids) -> None:
         """Blocks kept for a request that has ended are ordinary ones again."""
-        self._flush()
-        evictor.demote(self.blocks, self.roots, ids)
+        self._sync()
+        evictor.demote(self.blocks, self.roots, self.free, ids)
 
     def forget(self, ids: Ids) -> None:
         """Blocks lost what they held (a reset, a failed transfer); free ones go first now."""
-        self._flush()
-        for block in ids:
-            self._front -= 1.0
-            evictor.forget(self.blocks, self.roots, block, self._front)
+        self._sync()
+        evictor.forget(self.blocks, self.roots, self.free, ids, self._front - 1.0)
+        self._front -= len(ids)
 
     def order(self, after: int = -1) -> Ids:
         """Ids of the free blocks in the stock order, of those behind block ``after`` if given."""
-        self._flush()
+        self._sync()
         return evictor.order(self.blocks, after)
 
-    def cached(self) -> Ids:
-        """Number of free blocks that can still be hit, by category id."""
-        held = self.blocks[:-1]
-        mask = (held["free"] == 1) & (held["category"] != UNHASHED)
-        return np.bincount(held["category"][mask], minlength=FIRST_CATEGORY)
+    def categories(self) -> NDArray[np.int16]:
+        """The category id of each block."""
+        named, era = self.blocks["category"], self.blocks["era"]
+        return np.where((named > DEFAULT) & (era != era[-1]), DEFAULT, named)[:-1]
 
-    def _flush(self) -> None:
-        if self._leaving:
-            ids = np.array(self._leaving)
-            self._leaving.clear()
-            self.free[ids] = 1
-            evictor.remove(self.blocks, self.roots, ids)
+    def cached(self) -> Ids:
+        """Number of free blocks that can still be hit, by category id; those `ready` left out."""
+        held = self.categories()
+        mask = (self.free[:-1] == FREE) & (held != UNHASHED)
+        return np.bincount(held[mask], minlength=FIRST_CATEGORY)
+
+    def _hear(self) -> tuple[Ids, int, Ids]:
+        """What the kernels have not heard yet: chosen blocks, how many are gone, blocks hit."""
+        left = np.array(self.leaving, np.int64) if self.leaving else _NOBODY
+        chosen, handed = self._chosen, len(self._chosen) - len(self.ready)
+        self._length -= len(left) + handed
+        self._evicted += handed
+        self.leaving.clear()
+        self.ready.clear()
+        self._chosen = _NOBODY
+        return chosen, handed, left
+
+    def _sync(self, last: Ids = _NOBODY, now: float = 0.0) -> None:
+        """Let the kernels hear of everything, and of blocks that become free as the ``last``."""
+        first, tag = self._first, self._tag
+        if not (len(last) or len(first) or len(self._chosen) or self.leaving or tag is not _NO_TAG):
+            return
+        self._first, self._tag = _NOBODY, _NO_TAG
+        self._front -= 1.0
+        evictor.give_back(
+            self.blocks,
+            self.roots,
+            self.free,
+            *self._hear(),
+            *tag,
+            first,
+            self._front,
+            last,
+            now,
+        )
+        self._length += len(last)

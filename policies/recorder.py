@@ -1,23 +1,32 @@
 """The recorder: what is known of each request in flight, and what the sidecar is told of it.
 
-Engine and simulator share it. It infers the features of an admitted request, looks up the
-categories of the two parts of its prompt, and remembers both until the request's blocks
-become free and have to be tagged.
+Engine and simulator share it. It infers the features of an admitted request and remembers them
+until the request has finished and its blocks become free. Only then the categories of the two
+parts of its prompt are looked up: by then it is known how much was generated, which tells the
+turns of an agent from its last answer, and no block could have been evicted before.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from .blocks import DEFAULT, Ids
+from .blocks import Ids
 from .chains import new_chains, visit
-from .features import FEATURES, LENGTH, POSITION, SESSION, Features
-from .messages import Admission
+from .features import (
+    CARRIED,
+    GENERATED,
+    POSITION,
+    SESSION,
+    TEMPLATE,
+    Features,
+    digest_of,
+)
+from .messages import Admission, Finish
 from .recent import Keys
-from .sample import TARGET_BLOCKS, sampled, shift_for
-from .table import CompiledTable, DecisionTable, classify, compile_table
+from .sample import TARGET_BLOCKS, mix, sampled, shift_for
+from .table import EMPTY, CompiledTable, classify, compile_table
 
 IN_FLIGHT = 65536
 """Requests remembered at most; the oldest is forgotten first, and its blocks go untagged."""
@@ -25,10 +34,21 @@ IN_FLIGHT = 65536
 CHAIN_ENTRIES = 8 * TARGET_BLOCKS
 """Followed blocks in the index of recent chains: eight times what the cache holds of them."""
 
+TEMPLATE_TOKENS = 64
+"""Tokens at the head of a prompt that tell its template, rounded up to whole blocks."""
 
-@dataclass(frozen=True)
-class InFlight:
-    """A request whose blocks are in use: when it came, its categories (new, carried)."""
+
+class InFlight(NamedTuple):
+    """A request whose blocks are in use: its number, when it came, what is known of it."""
+
+    number: int
+    admitted: float
+    carried: int
+    features: Features
+
+
+class Released(NamedTuple):
+    """How to tag the blocks of a request that become free: see `FreeQueue.tag`."""
 
     admitted: float
     carried: int
@@ -36,25 +56,24 @@ class InFlight:
 
 
 class Recorder:
-    """Follows the requests of one engine whose cache has ``blocks`` blocks."""
+    """Follows the requests of one engine whose cache has ``blocks`` blocks of ``block_tokens``.
 
-    def __init__(self, blocks: int) -> None:
+    ``salt`` is a number nobody else knows, with which templates are named.
+    """
+
+    def __init__(self, blocks: int, block_tokens: int = 16, salt: int = 0) -> None:
         self.shift = shift_for(blocks)
         self.slack = 2 + (3 << self.shift if self.shift else 0)
         self.admitted = 0
-        self.table = DecisionTable(())
-        self._compiled = compile_table(self.table)
+        self._head = -(-TEMPLATE_TOKENS // block_tokens)
+        self._salt = np.uint64(salt)
+        self._table = compile_table(EMPTY)
         self._chains = new_chains(CHAIN_ENTRIES)
         self._in_flight: dict[str, InFlight] = {}
 
-    def follow(self, table: DecisionTable, compiled: CompiledTable) -> None:
-        """Classify by this table from now on; requests in flight lose their category."""
-        self.table, self._compiled = table, compiled
-        unknown = np.array([DEFAULT, DEFAULT])
-        self._in_flight = {
-            name: InFlight(known.admitted, known.carried, unknown)
-            for name, known in self._in_flight.items()
-        }
+    def follow(self, table: CompiledTable) -> None:
+        """Classify by this table from now on."""
+        self._table = table
 
     def admit(
         self,
@@ -69,17 +88,25 @@ class Recorder:
     ) -> Admission:
         """A request whose prompt blocks have these keys was admitted and hit ``hits`` of them.
 
-        ``features`` is the vector with everything but turn and gaps filled in; it is changed.
+        ``features`` is the vector with what the request declares; the rest is filled in.
         """
         length = len(keys)
+        template = self._template(keys)
         keys, positions = sampled(keys, self.shift)
         before = self._in_flight.get(request) if replay else None
         if before is not None:
-            known = InFlight(now, before.carried, before.categories)
+            known = before._replace(admitted=now)
+            features = before.features
         else:
-            known = self._recognise(keys, positions, length, hits, features, now)
+            session = np.uint64(features[SESSION])
+            features[TEMPLATE] = digest_of(int(template)) if template else 0.0
+            slack, chains = self.slack, self._chains
+            seen = visit(chains, keys, positions, length, slack, session, template, now, features)
+            carried = max(seen, hits)
+            features[CARRIED] = min(1.0, carried / max(1, length))
+            known = InFlight(self.admitted, now, carried, features)
+            self.admitted += 1
         self._remember(request, known)
-        self.admitted += 1
         return Admission(
             now,
             tuple(features.tolist()),
@@ -90,37 +117,37 @@ class Recorder:
             unread,
             keys.tobytes(),
             positions.tobytes(),
+            known.number,
         )
 
-    def release(self, request: str, *, preempted: bool = False) -> InFlight | None:
-        """What is known of a request whose blocks are about to become free.
+    def preempt(self, request: str) -> InFlight | None:
+        """What is known of a request whose blocks become free though it is to go on later."""
+        return self._in_flight.get(request)
 
-        It is forgotten, unless it was only preempted and will be admitted again.
+    def finish(self, request: str, generated: int, now: float) -> tuple[Released, Finish] | None:
+        """A request has finished with so many output tokens, and is forgotten.
+
+        How to tag its blocks, and what the sidecar is told; None if it was not known.
         """
-        if preempted:
-            return self._in_flight.get(request)
-        return self._in_flight.pop(request, None)
-
-    def _recognise(
-        self, keys: Keys, positions: Keys, length: int, hits: int, features: Features, now: float
-    ) -> InFlight:
-        session = np.uint64(features[SESSION])
-        known = visit(self._chains, keys, positions, length, self.slack, session, now, features)
-        carried = max(known, hits)
+        known = self._in_flight.pop(request, None)
+        if known is None:
+            return None
+        features = known.features
+        features[GENERATED] = generated
         categories = np.empty(2, np.int64)
         for position in (1, 0):
             features[POSITION] = position
-            categories[position] = classify(self._compiled, features)
-        return InFlight(now, carried, categories)
+            categories[position] = classify(self._table, features)
+        released = Released(known.admitted, known.carried, categories)
+        return released, Finish(now, known.number, generated)
+
+    def _template(self, keys: Keys) -> np.uint64:
+        """A key for how the prompt begins, 0 if it fills no block."""
+        if not len(keys):
+            return np.uint64(0)
+        return np.uint64(mix(keys[min(self._head, len(keys)) - 1] ^ self._salt))
 
     def _remember(self, request: str, known: InFlight) -> None:
         if len(self._in_flight) >= IN_FLIGHT:
             del self._in_flight[next(iter(self._in_flight))]
         self._in_flight[request] = known
-
-
-def blank_features(length: int) -> Features:
-    """A feature vector with the prompt's length in tokens set, the rest 0."""
-    features = np.zeros(len(FEATURES))
-    features[LENGTH] = length
-    return features

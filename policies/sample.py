@@ -8,8 +8,10 @@ then a mask decides.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numba import njit
 
 from .recent import Keys
 
@@ -33,6 +35,15 @@ def keys_of(hashes: Sequence[bytes]) -> Keys:
     width = len(hashes[0])
     raw = np.frombuffer(b"".join(hashes), np.uint8).reshape(len(hashes), width)
     return np.maximum(np.ascontiguousarray(raw[:, :8]).view(np.uint64).ravel(), np.uint64(1))
+
+
+@njit(cache=True)
+def mix(key: Any) -> Any:
+    """Another well-mixed key for a 64-bit key or an array of them (splitmix64), never 0."""
+    z = key + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.maximum(z ^ (z >> np.uint64(31)), np.uint64(1))
 
 
 def sampled(keys: Keys, shift: int) -> tuple[Keys, Keys]:

@@ -13,11 +13,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ..policies.blocks import NONE, Ids
-from ..policies.features import SESSION, TYPE, digest
+from ..policies.features import SESSION, TYPE, blank_features, digest
 from ..policies.intake import Orders
-from ..policies.messages import Admission
+from ..policies.messages import Admission, Finish
 from ..policies.queue import FreeQueue
-from ..policies.recorder import Recorder, blank_features
+from ..policies.recorder import Recorder
+from ..policies.sample import mix
+from ..policies.table import EMPTY
 from .played import Played
 from .trace import Trace
 
@@ -30,10 +32,11 @@ class SimulatedCache:
         slots = capacity + longest
         self.trace = trace
         self.capacity = capacity
-        self.recorder = Recorder(capacity)
+        self.recorder = Recorder(capacity, trace.tokens_per_block)
         self.queue = FreeQueue(slots, np.empty(0, np.int64))
         self.hits = np.zeros(len(trace.blocks), np.uint8)
         self.evictions = 0
+        self._lineage = EMPTY.lineage
         self._keys = keys_of_blocks(trace.distinct)
         self._slot_of = np.full(trace.distinct, NONE, np.int64)
         self._block_of = np.full(slots, NONE, np.int64)
@@ -43,12 +46,13 @@ class SimulatedCache:
 
     def obey(self, orders: Orders) -> None:
         """Order by these parameters from now on."""
-        if orders.parameters.table != self.recorder.table:
-            self.recorder.follow(orders.parameters.table, orders.table)
+        self.recorder.follow(orders.table)
+        if orders.parameters.table.lineage != self._lineage:
+            self._lineage = orders.parameters.table.lineage
             self.queue.relabel()
         self.queue.obey(orders)
 
-    def serve(self, request: int, *, declared: bool = False) -> Admission:
+    def serve(self, request: int, *, declared: bool = False) -> tuple[Admission, Finish]:
         """Serve the next request of the trace; what the engine would have recorded.
 
         ``declared`` lets the recorder see the type and session that the trace declares.
@@ -65,15 +69,16 @@ class SimulatedCache:
             features[SESSION] = digest(trace.sessions[request])
         name = str(request)
         admission = self.recorder.admit(name, self._keys[prompt], hits, features, now)
-        known = self.recorder.release(name)
-        assert known is not None
+        done = self.recorder.finish(name, int(trace.output_tokens[request]), now)
+        assert done is not None
+        released, finish = done
         slots, taken = _settle(self._slot_of, self._block_of, self._spare, self._spares, prompt)
         self._spares -= taken
         self.queue.take(slots[self.queue.free[slots] == 1])
-        self.queue.tag(slots, known.carried, known.categories, now)
+        self.queue.tag(slots, released.carried, released.categories, now)
         self.queue.append(slots[::-1].copy(), now)
         self._shrink(now)
-        return admission
+        return admission, finish
 
     def played(self) -> Played:
         """What happened so far."""
@@ -89,12 +94,11 @@ class SimulatedCache:
 
 
 def keys_of_blocks(count: int) -> NDArray[np.uint64]:
-    """Well-mixed 64-bit keys for block numbers, as hashes would give (splitmix64), never 0."""
+    """Well-mixed 64-bit keys for block numbers, as hashes would give, never 0."""
     with np.errstate(over="ignore"):
-        z = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return np.maximum(z ^ (z >> np.uint64(31)), np.uint64(1))
+        numbers = np.arange(count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    keys: NDArray[np.uint64] = mix(numbers)
+    return keys
 
 
 @njit(cache=True)

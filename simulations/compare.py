@@ -15,7 +15,7 @@ from .load import Answered, replay
 from .server import Served, Server
 from .traces import Prompt
 
-SETTINGS = "mode: enforce\nmetrics_port: 0\n"
+SETTINGS = "mode: enforce\nmetrics_port: 0\nstate_dir: state\n"
 """What the sidecar of a comparison runs with; everything else as shipped."""
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..policies.blocks import NONE, Ids
 from ..policies.queue import FreeQueue
-from ..policies.recorder import InFlight
+from ..policies.recorder import Released
 from .trace import Trace
 
 
@@ -61,7 +61,7 @@ class Memory:
         self._users[self.held[request]] += 1
         return hits
 
-    def release(self, request: int, known: InFlight, now: float) -> None:
+    def release(self, request: int, released: Released, now: float) -> None:
         """A request is done: what nobody else holds becomes free, the prompt's tail to go first.
 
         Its output is no prompt's beginning as far as the trace tells: nobody can hit it.
@@ -69,7 +69,7 @@ class Memory:
         held = self.held.pop(request)
         length = self.trace.offsets[request + 1] - self.trace.offsets[request]
         prompt, output = held[:length], held[length:]
-        self.queue.tag(prompt, known.carried, known.categories, known.admitted)
+        self.queue.tag(prompt, released.carried, released.categories, released.admitted)
         self._users[held] -= 1
         self.queue.append(prompt[self._users[prompt] == 0][::-1].copy(), now)
         self.queue.prepend(output)

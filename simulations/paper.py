@@ -23,7 +23,7 @@ from ..policies.blocks import FIRST_CATEGORY
 from ..policies.features import TURN, TYPE, digest
 from ..policies.intake import orders_of
 from ..policies.parameters import MAX_RATE, MAX_SECONDS, Law, ParameterSet, Score
-from ..policies.table import Condition, DecisionTable, Rule, classify, compile_table
+from ..policies.table import Condition, DecisionTable, Node, Rule, classify, compile_table
 from .cache import SimulatedCache
 from .played import Played
 from .trace import Trace
@@ -32,6 +32,8 @@ HOUR = 3600.0
 SHARE = 0.25
 LEAST_GAP = 0.3
 LIFE = 5.0
+TURNS = (1, 2, 4)
+"""The last turn of each class of turns but the highest."""
 TYPES = 50
 """Declared types with a category of their own, the most frequent ones."""
 
@@ -48,7 +50,7 @@ def run(trace: Trace, capacity: int) -> Played:
         if not fitted and trace.times[request] >= until:
             cache.obey(orders_of(fit(trace, np.array(labels, np.int64), table)))
             fitted = True
-        admission = cache.serve(request, declared=True)
+        admission, _ = cache.serve(request, declared=True)
         if not fitted:
             labels.append(classify(compiled, np.array(admission.features)))
     return cache.played()
@@ -56,13 +58,20 @@ def run(trace: Trace, capacity: int) -> Played:
 
 def categories(trace: Trace) -> DecisionTable:
     """A category for each declared type and turn; by turn alone if no types are declared."""
-    rules = []
-    if trace.types is not None:
-        for kind, _ in Counter(trace.types).most_common(TYPES):
-            rules.append(
-                Rule(kind[:64] or "-", (Condition(TYPE, digest(kind), digest(kind)),), (TURN,))
-            )
-    return DecisionTable((*rules, Rule("other", (), (TURN,))))
+    kinds = [] if trace.types is None else Counter(trace.types).most_common(TYPES)
+    rules: list[Rule] = []
+    nodes: list[Node] = []
+    for name, conditions in (
+        *((kind[:64] or "-", (Condition(TYPE, digest(kind), digest(kind)),)) for kind, _ in kinds),
+        ("other", ()),
+    ):
+        first = len(rules) * (len(TURNS) + 1)
+        rules.append(Rule(name, conditions, len(nodes)))
+        for number, most in enumerate(TURNS):
+            last = number == len(TURNS) - 1
+            further = -2 - first - number if last else len(nodes) + 1
+            nodes.append(Node(Condition(TURN, 0, most), -1 - first - number, further))
+    return DecisionTable(1, len(rules) * (len(TURNS) + 1), tuple(rules), tuple(nodes))
 
 
 def fit(trace: Trace, labels: NDArray[np.int64], table: DecisionTable) -> ParameterSet:

@@ -15,14 +15,14 @@ from collections import deque
 from dataclasses import dataclass
 from enum import IntEnum
 
-import numpy as np
-
 from ..controller.learner import Learner
 from ..controller.rules import load_rules
 from ..controller.settings import Settings
 from ..policies.errors import WactlError
+from ..policies.features import blank_features
 from ..policies.intake import Orders, orders_of
-from ..policies.recorder import Recorder, blank_features
+from ..policies.recorder import Recorder
+from ..policies.table import EMPTY
 from .cache import keys_of_blocks
 from .memory import Memory
 from .played import Played
@@ -64,7 +64,7 @@ class PinnedServer:
         self.capacity = capacity
         self.speeds = speeds
         self.memory = Memory(trace, capacity)
-        self.recorder = Recorder(capacity)
+        self.recorder = Recorder(capacity, trace.tokens_per_block)
         self.rejected = 0
         """Requests bigger than the cache."""
         self.queued: list[float] = []
@@ -73,8 +73,9 @@ class PinnedServer:
         """Seconds from coming to the first token, likewise."""
         self._learner = Learner(settings, load_rules(settings.rules)) if settings else None
         self._version = 0
+        self._lineage = EMPTY.lineage
         self._keys = keys_of_blocks(trace.distinct)
-        self._block_tokens = trace.block_tokens or _block_tokens(trace)
+        self._block_tokens = trace.tokens_per_block
         self._waiting: deque[int] = deque()
         self._prefilling = False
         self._events = [
@@ -107,9 +108,12 @@ class PinnedServer:
             more = max(0, int(self.trace.output_tokens[request]) - 1)
             self._expect(now + more / self.speeds.decode, Event.DONE, request)
         else:
-            known = self.recorder.release(str(request))
-            assert known is not None
-            self.memory.release(request, known, now)
+            generated = int(self.trace.output_tokens[request])
+            done = self.recorder.finish(str(request), generated, now)
+            assert done is not None
+            self.memory.release(request, done[0], now)
+            if self._learner is not None:
+                self._learner.finish(done[1])
 
     def _admit(self, now: float) -> None:
         if self._prefilling or not self._waiting:
@@ -135,15 +139,16 @@ class PinnedServer:
         admission = self.recorder.admit(str(request), keys, hits, features, now)
         if self._learner is None:
             return
-        self._learner.observe(admission)
+        self._learner.admit(admission)
         if self._learner.step(now):
             self._version += 1
             if parameters := self._learner.parameters(self._version):
                 self._obey(orders_of(parameters))
 
     def _obey(self, orders: Orders) -> None:
-        if orders.parameters.table != self.recorder.table:
-            self.recorder.follow(orders.parameters.table, orders.table)
+        self.recorder.follow(orders.table)
+        if orders.parameters.table.lineage != self._lineage:
+            self._lineage = orders.parameters.table.lineage
             self.memory.queue.relabel()
         self.memory.queue.obey(orders)
 
@@ -154,8 +159,3 @@ class PinnedServer:
 
     def _expect(self, time: float, event: Event, request: int) -> None:
         heapq.heappush(self._events, (time, event, request))
-
-
-def _block_tokens(trace: Trace) -> int:
-    """Tokens of a block, from the lengths of all prompts."""
-    return max(1, round(int(np.sum(trace.input_tokens)) / max(1, len(trace.blocks))))

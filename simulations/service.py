@@ -17,8 +17,8 @@ from .trace import Trace
 
 POLICIES: dict[str, Settings | None] = {
     "lru": None,
-    "exponential": Settings(family=Family.EXPONENTIAL),
-    "mixture": Settings(family=Family.MIXTURE),
+    "exponential": Settings(families=(Family.EXPONENTIAL,)),
+    "mixture": Settings(families=(Family.MIXTURE,)),
     "adaptive": Settings(),
 }
 """Those whose order is the engine's own queue, with the settings of their sidecar."""

@@ -50,6 +50,12 @@ class Trace:
         """Block accesses of the traffic, recorded or not."""
         return len(self.blocks) + self.unseen
 
+    @property
+    def tokens_per_block(self) -> int:
+        """Tokens of a block as the trace says, else as follows from the lengths of its prompts."""
+        tokens = int(np.sum(self.input_tokens))
+        return self.block_tokens or max(1, round(tokens / max(1, self.accesses)))
+
     def prompt(self, request: int) -> NDArray[np.int32]:
         """The blocks of one request, head first."""
         return self.blocks[self.offsets[request] : self.offsets[request + 1]]

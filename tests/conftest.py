@@ -1,9 +1,12 @@
-"""Where the shared traces are (in CI they must be there), room to listen, and keys."""
+"""Where shared traces and programs are (in CI they must be there), room to listen, and keys."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +14,12 @@ import pytest
 from wactl.policies.keys import KEYS, write_keys
 
 TRACES = Path(__file__).parent.parent.parent / "shared" / "traces"
+
+
+@pytest.fixture(autouse=True)
+def state_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No sidecar of a test goes on from what another one learned, or the user's own."""
+    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path / "state"))
 
 
 @pytest.fixture
@@ -52,3 +61,29 @@ def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_keys(tmp_path / "keys")
     monkeypatch.setenv(KEYS, str(tmp_path / "keys"))
     return tmp_path / "keys"
+
+
+@pytest.fixture
+def program() -> Callable[[str], str]:
+    """The path of a program of the dev extra or the system, by its name."""
+
+    def find(name: str) -> str:
+        path = shutil.which(name, path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+        if path is None:
+            if os.environ.get("CI"):
+                pytest.fail(f"{name} is missing")
+            pytest.skip(f"{name} is not on this machine")
+        return path
+
+    return find
+
+
+@pytest.fixture
+def tool(program: Callable[[str], str]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs a program to its end."""
+
+    def run(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+        command = [program(name), *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+    return run

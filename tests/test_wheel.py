@@ -45,9 +45,12 @@ def test_the_wheel_holds_one_package_and_its_files(wheel: Path) -> None:
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"wactl"}
     assert len(tops) == 2
-    for name in ("config/wactl.yaml", "config/rules.yaml", "policies/py.typed", "__main__.py"):
+    settings = {"config/wactl.yaml", "config/rules.yaml", "policies/py.typed", "__main__.py"}
+    page = {f"controller/page/{name}" for name in ("index.html", "style.css", "script.js")}
+    for name in settings | page:
         assert f"wactl/{name}" in names
-    assert not [name for name in names if "test" in name or "conftest" in name]
+    parts = {part for name in names for part in name.split("/")}
+    assert not {part for part in parts if part == "tests" or part.startswith(("test_", "conftest"))}
     assert any(name.endswith("LICENSE") for name in names)
     assert "[vllm.general_plugins]\nwactl = wactl.policies.vllm:register" in points
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -14,4 +15,7 @@ def mode(
     mode: Annotated[str, typer.Argument(help="observe, shadow or enforce.", metavar="MODE")],
 ) -> None:
     """Set the mode: observe (record), shadow (learn too), enforce (order by it)."""
-    print(f"mode {ask(default_run_dir(), Request(mode)).mode}")
+    found = ask(default_run_dir(), Request(mode))
+    print(f"mode {found.mode}")
+    if found.state_problem:
+        print(f"until the sidecar ends: {found.state_problem}", file=sys.stderr)

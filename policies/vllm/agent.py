@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import time
 from collections.abc import Callable
 from functools import partial
@@ -24,9 +25,10 @@ from ..channel import Channel
 from ..errors import WactlError
 from ..intake import Intake, Orders
 from ..messages import EngineState
-from ..recorder import InFlight, Recorder
+from ..recorder import Recorder, Released
 from ..sample import keys_of
 from ..sockets import Place, reserve
+from ..table import EMPTY
 from .queue import WactlQueue
 from .requests import features_of, prompt_hashes
 from .warmup import warm_up
@@ -52,7 +54,8 @@ class Agent:
         self.failure = ""
         self.errors = 0
         self.intake = Intake()
-        self.recorder = Recorder(pool.num_gpu_blocks)
+        self.recorder = Recorder(pool.num_gpu_blocks, pool.hash_block_size, secrets.randbits(64))
+        self._lineage = EMPTY.lineage
         self.queue = WactlQueue(
             pool.free_block_queue, pool.blocks, clock, self._obey, self._queue_failed
         )
@@ -122,8 +125,12 @@ class Agent:
             self.queue.core.obey(orders)
 
     def _follow(self, orders: Orders | None) -> None:
-        if orders is not None and orders.parameters.table != self.recorder.table:
-            self.recorder.follow(orders.parameters.table, orders.table)
+        if orders is None:
+            return
+        self.recorder.follow(orders.table)
+        lineage = orders.parameters.table.lineage
+        if lineage != self._lineage:  # the numbers blocks were tagged with mean something else now
+            self._lineage = lineage
             self.queue.core.relabel()
 
     def _admitted(self, request: Any, num_hits: int) -> None:
@@ -142,25 +149,28 @@ class Agent:
         self.channel.send(admission)
 
     def _freeing(self, request: Any) -> None:
-        preempted = not request.is_finished()
-        known = self.recorder.release(request.request_id, preempted=preempted)
-        if known is not None:
-            self._tag(request.request_id, known, preempted)
-        if not preempted:  # what it left behind when it was preempted is not awaited any more
-            for ids in self._kept.pop(request.request_id, ()):
-                self.queue.core.demote(ids)
+        name = request.request_id
+        if not request.is_finished():
+            if known := self.recorder.preempt(name):  # its blocks are wanted again soon
+                kept = Released(known.admitted, 0, np.array([LAST_RESORT, LAST_RESORT]))
+                self._kept.setdefault(name, []).extend(self._tag(name, kept))
+            return
+        if done := self.recorder.finish(name, request.num_output_tokens, self.clock()):
+            self._tag(name, done[0])
+            self.channel.send(done[1])
+        for ids in self._kept.pop(name, ()):  # left behind when it was preempted
+            self.queue.core.demote(ids)
 
-    def _tag(self, request: str, known: InFlight, preempted: bool) -> None:
-        categories = known.categories
-        if preempted:  # its blocks are wanted again as soon as there is room
-            categories = np.array([LAST_RESORT, LAST_RESORT])
+    def _tag(self, request: str, released: Released) -> list[Ids]:
+        """Tag what a request holds; the ids of its blocks, by cache group."""
+        found = []
         for group in self.groups:
             blocks = group.req_to_blocks.get(request, ())
             ids = np.array([block.block_id for block in blocks], np.int64)
-            carried = known.carried * self.pool.hash_block_size // group.block_size
-            self.queue.core.tag(ids, carried, categories, known.admitted)
-            if preempted:
-                self._kept.setdefault(request, []).append(ids)
+            carried = released.carried * self.pool.hash_block_size // group.block_size
+            self.queue.core.tag(ids, carried, released.categories, released.admitted)
+            found.append(ids)
+        return found
 
     def _unpinning(self, blocks: Any, on_reuse: Any) -> None:
         ids = np.array([block.block_id for block in blocks], np.int64)

@@ -44,8 +44,12 @@ SIGNATURES = {
 }
 """Signatures of what the plugin wraps, calls or is called by."""
 
-SLOTS = {"block_id", "ref_cnt", "is_null", "_block_hash"}
-"""Fields of a block that the plugin reads."""
+FIELDS = {
+    "vllm.v1.core.kv_cache_utils:KVCacheBlock": ("block_id", "ref_cnt", "is_null", "_block_hash"),
+    "vllm.v1.request:Request": ("num_output_tokens",),
+    "vllm.sampling_params:SamplingParams": ("max_tokens", "structured_outputs", "extra_args"),
+}
+"""What the plugin reads, as far as the classes tell: `Request` sets most of its fields later."""
 
 
 def differences() -> list[str]:
@@ -54,7 +58,6 @@ def differences() -> list[str]:
     try:
         utils = importlib.import_module("vllm.v1.core.kv_cache_utils")
         queue = utils.FreeKVCacheBlockQueue
-        block = utils.KVCacheBlock
     except (ImportError, AttributeError) as error:
         return [f"vllm.v1.core.kv_cache_utils has changed: {error}"]
     public = {name for name, _ in inspect.getmembers(queue, inspect.isfunction)}
@@ -66,9 +69,10 @@ def differences() -> list[str]:
     for path, parameters in SIGNATURES.items():
         module, _, name = path.partition(":")
         found += _compare(name, _resolve(module, name), parameters)
-    fields = set(getattr(block, "__slots__", ())) | set(getattr(block, "__dataclass_fields__", ()))
-    for slot in sorted(SLOTS - fields):
-        found.append(f"KVCacheBlock has no field {slot}")
+    for path, fields in FIELDS.items():
+        module, _, name = path.partition(":")
+        owner = _resolve(module, name)
+        found += [f"{name} has no field {field}" for field in fields if not hasattr(owner, field)]
     scheduler = _resolve("vllm.v1.core.sched.scheduler", "Scheduler.__init__")
     known = inspect.signature(scheduler).parameters if scheduler else {}
     for name in ("vllm_config", "kv_cache_config"):

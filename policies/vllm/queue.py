@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from vllm.v1.core.kv_cache_utils import FreeKVCacheBlockQueue, KVCacheBlock
 
-from ..blocks import Ids
+from ..blocks import FREE, IN_USE, Ids
 from ..queue import FreeQueue
+
+AHEAD = 32
+"""Blocks chosen ahead, so that one written at a time costs no call of a kernel each."""
 
 
 class WactlQueue:
@@ -34,7 +37,11 @@ class WactlQueue:
         free = stock.get_all_free_blocks()
         self.num_free_blocks = len(free)
         self.core = FreeQueue(len(blocks), _ids(free))
-        self._blocks = blocks
+        self._blocks = np.empty(len(blocks), object)
+        self._blocks[:] = blocks
+        self._list = blocks
+        core = self.core
+        self._flags, self._ready, self._leaving = core.flags, core.ready, core.leaving
         self._clock = clock
         self._before_pop = before_pop
         self._failed = failed
@@ -48,6 +55,12 @@ class WactlQueue:
 
     def popleft_n(self, n: int) -> list[KVCacheBlock]:
         """The ``n`` blocks to reuse next."""
+        ready = self._ready
+        if n == 1 and ready and not self._leaving and self._clock() < self.core.until:
+            block_id = ready.pop()
+            self._flags[block_id] = IN_USE
+            self.num_free_blocks -= 1
+            return [self._list[block_id]]
         if self._stock is not None:
             return self._stock.popleft_n(n)
         if n == 0:
@@ -56,17 +69,23 @@ class WactlQueue:
         try:
             now = self._clock()
             self._before_pop(now)
-            ids = self.core.pop(n, now).tolist()
+            ids = self.core.pop(n, now, AHEAD)
+            found: list[KVCacheBlock] = self._blocks[ids].tolist()
         except Exception as error:
             return self.stand_down(error).popleft_n(n)
         self.num_free_blocks -= n
-        return [self._blocks[i] for i in ids]
+        return found
 
     def remove(self, block: KVCacheBlock) -> None:
         """A free block was hit. Raises RuntimeError if it is not free."""
-        if self._stock is not None:
+        block_id = block.block_id
+        if self._flags[block_id] == FREE:
+            self._flags[block_id] = IN_USE
+            self._leaving.append(block_id)
+        elif self._stock is not None:
             return self._stock.remove(block)
-        self.core.remove(block.block_id)
+        else:
+            self.core.remove(block_id)
         self.num_free_blocks -= 1
 
     def append(self, block: KVCacheBlock) -> None:
@@ -114,13 +133,13 @@ class WactlQueue:
             ids = self.core.order(-1 if cursor is None else cursor.block_id).tolist()
         except Exception as error:
             return self.stand_down(error).iter_blocks_after(cursor)
-        return (self._blocks[i] for i in ids)
+        return (self._list[i] for i in ids)
 
     def stand_down(
         self, error: Exception, entering: Sequence[KVCacheBlock] = ()
     ) -> FreeKVCacheBlockQueue:
         """Become a stock queue of the blocks that are free, less those just ``entering``."""
-        free = self.core.free[: len(self._blocks)].astype(bool)
+        free = self.core.free[: len(self._list)] != IN_USE
         free[[block.block_id for block in entering]] = False
         ids = np.flatnonzero(free)
         try:
@@ -130,7 +149,10 @@ class WactlQueue:
         except Exception as second:
             # The order is a luxury here: any order of the free blocks is a correct one.
             error.add_note(f"the order of the free blocks was lost too: {second!r}")
-        self._stock = FreeKVCacheBlockQueue([self._blocks[i] for i in ids.tolist()])
+        self._stock = FreeKVCacheBlockQueue(self._blocks[ids].tolist())
+        # From here on none of the short cuts is taken.
+        self._ready.clear()
+        self._flags[:] = bytes(len(self._flags))
         self._failed(error, self._stock)
         return self._stock
 

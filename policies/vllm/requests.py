@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..features import LORA, MODALITY, PRIORITY, SESSION, TENANT, TYPE, Features, digest
-from ..recorder import blank_features
+from ..features import (
+    LORA,
+    MAX_TOKENS,
+    MODALITY,
+    PRIORITY,
+    SESSION,
+    STRUCTURED,
+    TENANT,
+    TYPE,
+    Features,
+    blank_features,
+    digest,
+)
 
 TAG = "wactl_category"
 """Key in ``vllm_xargs`` by which a client may name the kind of its request."""
@@ -16,14 +27,17 @@ LONGEST_WORD = 256
 
 
 def features_of(request: Any) -> Features:
-    """The features a request declares; turn and gaps are inferred later."""
+    """The features a request declares; the others are inferred later."""
     features = blank_features(request.num_prompt_tokens)
     features[PRIORITY] = max(-1e9, min(1e9, request.priority))
     features[SESSION] = _word(request.session_id)
     features[TENANT] = _word(request.cache_salt)
     parameters = request.sampling_params
-    if parameters is not None and parameters.extra_args:
-        features[TYPE] = _word(parameters.extra_args.get(TAG))
+    if parameters is not None:
+        features[MAX_TOKENS] = min(1e9, parameters.max_tokens or 0)
+        features[STRUCTURED] = parameters.structured_outputs is not None
+        if parameters.extra_args:
+            features[TYPE] = _word(parameters.extra_args.get(TAG))
     if request.lora_request is not None:
         features[LORA] = _word(request.lora_request.lora_name)
     if request.mm_features:

@@ -24,18 +24,20 @@ import zmq
 
 from ...controller.learner import Learner
 from ...controller.link import Link
+from ...controller.loop import Loop
+from ...controller.rules import REST, Rule
 from ...controller.settings import Mode, Settings
 from ...controller.status import NoSidecar, Request, ask
 from ...policies.channel import Channel
-from ...policies.features import TYPE, digest
+from ...policies.features import TYPE, blank_features, digest
 from ...policies.intake import Intake
-from ...policies.messages import WIRE, Admission, EngineState, Records, encode
-from ...policies.recorder import Recorder, blank_features
+from ...policies.messages import WIRE, Admission, EngineState, Finish, Heartbeat, Records, encode
+from ...policies.recorder import Recorder
 from ...policies.rundir import private_dir, records_endpoint
 from ...policies.sample import keys_of
-from .record import parameters
+from .errors import BenchError
 from .scheduler import prompts
-from .traffic import BLOCK_TOKENS, BenchError
+from .traffic import BLOCK_TOKENS
 
 CATEGORIES = 64
 PROMPT_BLOCKS = 4096 // BLOCK_TOKENS
@@ -81,40 +83,39 @@ class Lived(msgspec.Struct, frozen=True):
 
 
 def fed(cache_blocks: int, count: int) -> Fed:
-    """Feed a `Link` with so many admissions of 4k-token prompts."""
-    settings = Settings(refit_seconds=3600.0)
-    table = parameters(CATEGORIES).table
-    admissions = list(_admissions(cache_blocks, count))
+    """Feed a `Link` with so many requests of 4k-token prompts."""
+    settings = Settings(refit_seconds=3600.0, categories=CATEGORIES)
+    requests = list(_requests(cache_blocks, count))
     spent, taken = [], 0
     with tempfile.TemporaryDirectory(prefix="wactl-bench-", dir="/tmp") as folder:
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(1)
         sender = context.socket(zmq.PUB)
         sender.bind(records_endpoint(Path(folder), 0))
-        link = Link(context, Path(folder), 0, settings, table)
+        link = Link(context, Path(folder), 0, settings, (Rule(REST),))
         try:
-            _meet(sender, link)
+            learner = _meet(sender, link, cache_blocks).learner
             size = BURST * TOGETHER
             for first in range(0, count, size):
-                burst = admissions[first : first + size]
+                burst = requests[first : first + size]
                 for at in range(0, len(burst), TOGETHER):
-                    batch = tuple(burst[at : at + TOGETHER])
-                    sender.send(encode(Records(WIRE, "bench", taken, batch)))
+                    admissions, finishes = zip(*burst[at : at + TOGETHER], strict=True)
+                    sender.send(encode(Records(WIRE, "bench", taken, admissions, finishes)))
                     taken += 1
                 time.sleep(0.1)
                 start = time.thread_time()
                 link.work(Mode.SHADOW, 0.0)
                 spent.append((time.thread_time() - start) / len(burst))
-            seen = int(link.learner.tally.requests.sum())
+            seen = int(learner.by_rule.requests.sum())
             if seen != count:
                 raise BenchError(f"of {count} admissions the loop saw {seen}; is /tmp's disk busy?")
-            refits = [_refit(link.learner, admissions[-1].time) for _ in range(REFITS)]
+            refits = [_refit(learner, requests[-1][0].time) for _ in range(REFITS)]
         finally:
             link.close()
             context.destroy(linger=0)
     each = float(np.median(spent))
     return Fed(
         cache_blocks=cache_blocks,
-        followed_blocks=float(np.mean([len(a.keys) / 8 for a in admissions])),
+        followed_blocks=float(np.mean([len(a.keys) / 8 for a, _ in requests])),
         admissions=count,
         us_per_admission=1e6 * each,
         core_share=each * RATE,
@@ -135,11 +136,12 @@ def lived(cache_blocks: int, seconds: float) -> Lived:
                 _until_met(run_dir)
                 count = UNMEASURED + int(seconds * RATE)
                 begin = time.monotonic()
-                for number, admission in enumerate(_admissions(cache_blocks, count, live=True)):
+                for number, request in enumerate(_requests(cache_blocks, count, live=True)):
                     time.sleep(max(0.0, begin + number / RATE - time.monotonic()))
                     if number == UNMEASURED:
                         before, start = _processor_seconds(sidecar.pid), time.monotonic()
-                    channel.send(admission)
+                    for record in request:
+                        channel.send(record)
                 elapsed = time.monotonic() - start
                 used = _processor_seconds(sidecar.pid) - before
                 seen = ask(run_dir, Request()).engines[0].categories
@@ -157,7 +159,9 @@ def lived(cache_blocks: int, seconds: float) -> Lived:
             )
 
 
-def _admissions(cache_blocks: int, count: int, *, live: bool = False) -> Iterator[Admission]:
+def _requests(
+    cache_blocks: int, count: int, *, live: bool = False
+) -> Iterator[tuple[Admission, Finish]]:
     """What a recorder tells of prompts of `PROMPT_BLOCKS` blocks, `RATE` a second."""
     recorder, rng = Recorder(cache_blocks), random.Random(7)
     for number, hashes in enumerate(prompts(PROMPT_BLOCKS, count)):
@@ -165,8 +169,10 @@ def _admissions(cache_blocks: int, count: int, *, live: bool = False) -> Iterato
         features[TYPE] = digest(f"kind {rng.randrange(CATEGORIES)}")
         now = time.monotonic() if live else number / RATE
         name = str(number)
-        yield recorder.admit(name, keys_of(hashes), 0, features, now)
-        recorder.release(name)
+        admission = recorder.admit(name, keys_of(hashes), 0, features, now)
+        done = recorder.finish(name, rng.randrange(2048), now)
+        assert done is not None
+        yield admission, done[1]
 
 
 def _refit(learner: Learner, now: float) -> float:
@@ -177,21 +183,21 @@ def _refit(learner: Learner, now: float) -> float:
     return time.thread_time() - start
 
 
-def _meet(sender: zmq.Socket[bytes], link: Link) -> None:
-    """Wait until what is sent arrives."""
+def _meet(sender: zmq.Socket[bytes], link: Link, cache_blocks: int) -> Loop:
+    """Wait until what is sent arrives; the loop that begins then."""
     for _ in range(200):
-        sender.send(encode(Records(WIRE, "hello", 0, ())))
+        sender.send(encode(Heartbeat(WIRE, "bench", 0, 0.0, _state(cache_blocks))))
         time.sleep(0.02)
         link.work(Mode.SHADOW, 0.0)
-        if link.stream.engine:
-            return
+        if link.loop is not None:
+            return link.loop
     raise BenchError("nothing comes through the socket in /tmp")
 
 
 @contextmanager
 def _sidecar(folder: Path, run_dir: Path) -> Iterator[subprocess.Popen[bytes]]:
     config = folder / "wactl.yaml"
-    config.write_text("metrics_port: 0\nmode: enforce\n")
+    config.write_text("metrics_port: 0\nmode: enforce\nstate_dir: state\n")
     environment = {**os.environ, "WACTL_RUN_DIR": str(run_dir)}
     command = (sys.executable, "-m", "wactl", "run", "--config", str(config))
     with (folder / "log").open("wb") as log:

@@ -17,8 +17,9 @@ from ...policies.messages import WIRE, Push, encode
 from ...policies.parameters import Law, ParameterSet, Score
 from ...policies.table import MAX_RULES, Condition, DecisionTable, Rule
 from ..trace import Trace
+from .errors import BenchError
 from .tape import Kind, Tape, Taped
-from .traffic import BLOCK_TOKENS, TURNOVER, BenchError, Moment, Service
+from .traffic import BLOCK_TOKENS, TURNOVER, Moment, Service
 
 REPEATED = 30.0
 """Seconds after which the sidecar sends its parameters again."""
@@ -37,8 +38,8 @@ def parameters(categories: int, seed: int = 7) -> ParameterSet:
     rates = tuple((1.0 / TIMES).tolist())
     laws = [Law(tuple(row), rates, 1e4) for row in (weights * reused).tolist()]
     words = [digest(f"kind {i}") for i in range(categories)]
-    rules = tuple(Rule(f"kind {i}", (Condition(TYPE, w, w),), ()) for i, w in enumerate(words))
-    table = DecisionTable(rules)
+    rules = tuple(Rule(f"kind {i}", (Condition(TYPE, w, w),), -1 - i) for i, w in enumerate(words))
+    table = DecisionTable(1, categories, rules, ())
     return ParameterSet(1, 60.0, 1.0, Score.HAZARD, 60.0, laws[0], tuple(laws[1:]), table)
 
 

@@ -21,7 +21,7 @@ from ..catalogue import find
 from ..readers import load_trace
 from ..trace import Trace
 from ..workload import BLOCK_TOKENS, generate
-from .traffic import BenchError
+from .errors import BenchError
 
 POLICIES = ("lru", "exponential", "mixture")
 MINUTES, TRAFFIC = 120.0, 4.0

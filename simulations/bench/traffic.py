@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...policies.errors import WactlError
 from ..cache import keys_of_blocks
 from ..trace import Trace
 from ..workload import generate, trace_of
@@ -36,10 +35,6 @@ TURNOVER = 1.25
 """A cache is warm when it has handed out so many times its blocks."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-
-
-class BenchError(WactlError):
-    """A bench cannot be run; the text says why and what to do."""
 
 
 class Moment:

@@ -21,8 +21,8 @@ import numpy as np
 from ..baselines import lru
 from ..readers.oracle import RECORD
 from ..trace import Trace
+from .errors import BenchError
 from .replay import timed
-from .traffic import BenchError
 
 ROOM = 3
 """Bits by which libCacheSim's hash table is larger than the cache: fewer and more are slower."""

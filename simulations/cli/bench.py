@@ -72,6 +72,33 @@ def evictor(
 
 
 @app.command()
+def engine(
+    rounds: Annotated[int, typer.Option(min=4, help="Rounds of 32 requests each.")] = 40,
+    json: Json = False,
+) -> None:
+    """Time the scheduler of two real engines in turns, with wactl in force and without it.
+
+    Also tells what the plugin costs where it is installed but not switched on.
+    """
+    from ..bench.engine import measure, off
+
+    (idle,) = _each("importing", [()], lambda _: off())
+    (steps,) = _each("serving", [rounds], measure)
+    if json:
+        _print_json({"steps": steps, "off": idle})
+        return
+    print(
+        f"scheduler, processor time a step: {steps.wactl_us:.0f} us with wactl, "
+        f"{steps.stock_us:.0f} us without"
+    )
+    print(
+        f"ratio {steps.ratio:.3f}, half of the {steps.rounds} rounds from {steps.ratio_low:.3f} "
+        f"to {steps.ratio_high:.3f}; {steps.steps} steps, {steps.evicted} blocks evicted"
+    )
+    print(f"switched off: {idle.import_ms:.1f} ms to load, {idle.modules} modules, at engine start")
+
+
+@app.command()
 def controller(
     seconds: Annotated[float, typer.Option(min=1.0, help="How long the sidecar runs.")] = 35.0,
     json: Json = False,
@@ -139,7 +166,7 @@ def replay(
 
 def _warm_up() -> Callable[[], None]:
     """The engine's warm-up. Raises `BenchError` without vLLM."""
-    from ..bench.traffic import BenchError
+    from ..bench.errors import BenchError
 
     try:
         from ...policies.vllm import bare, warmup
@@ -153,7 +180,7 @@ def _warm_up() -> Callable[[], None]:
 
 def _numbers(option: str, text: str, least: int) -> list[int]:
     """Whole numbers separated by commas. Raises `BenchError`."""
-    from ..bench.traffic import BenchError
+    from ..bench.errors import BenchError
 
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() and int(word) >= least for word in words):

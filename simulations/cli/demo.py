@@ -113,7 +113,7 @@ class LiveStatus:
 
     def lines(self) -> list[RenderableType]:
         """What `wactl status` would show now, nothing while there is no sidecar."""
-        from ...controller.cli.status import render
+        from ...controller.shown import render
 
         return [render(self._status)] if self._status is not None else []
 

@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from wactl.controller.daemon import Daemon
 from wactl.controller.settings import Settings
-from wactl.policies.blocks import MAX_CATEGORIES
+from wactl.policies.ages import AGES
 from wactl.policies.channel import Channel
+from wactl.policies.features import TYPE, blank_features, digest
 from wactl.policies.intake import Intake
 from wactl.policies.messages import EngineState
-from wactl.policies.recorder import Recorder, blank_features
+from wactl.policies.recorder import Recorder
 from wactl.policies.sample import keys_of
 from wactl.policies.sockets import Place
 
@@ -47,12 +49,15 @@ class FakeEngine:
     def clock(self) -> float:
         return time.monotonic() * SPEED
 
-    def request(self, name: str, blocks: Sequence[object]) -> None:
-        """Admit a request for these blocks now, and finish it at once."""
+    def request(self, name: str, blocks: Sequence[object], generated: int = 20) -> None:
+        """Admit a request for these blocks now, and finish it at once; its type is its name."""
         features = blank_features(len(blocks) * BLOCK_TOKENS)
-        hashes = block_hashes(blocks)
-        self.channel.send(self.recorder.admit(name, keys_of(hashes), 0, features, self.clock()))
-        self.recorder.release(name)
+        features[TYPE] = digest(name)
+        keys = keys_of(block_hashes(blocks))
+        self.channel.send(self.recorder.admit(name, keys, 0, features, self.clock()))
+        done = self.recorder.finish(name, generated, self.clock())
+        assert done is not None
+        self.channel.send(done[1])
 
     def traffic(self) -> None:
         """One more turn of a conversation, and a document."""
@@ -159,7 +164,7 @@ def eventually() -> Callable[..., Any]:
     """Calls a function, and between two tries another one, until it returns something true."""
 
     def wait(
-        what: Callable[[], Any], meanwhile: Callable[[], object] = lambda: None, limit: float = 20.0
+        what: Callable[[], Any], meanwhile: Callable[[], object] = lambda: None, limit: float = 60.0
     ) -> Any:
         end = time.monotonic() + limit
         while not (found := what()):
@@ -171,17 +176,32 @@ def eventually() -> Callable[..., Any]:
     return wait
 
 
+Row = NDArray[np.float64]
+
+
 @pytest.fixture
-def histogram() -> Callable[..., Any]:
-    """Makes histograms by category id that are empty but for the rows given."""
+def bins_of() -> Callable[[Row], Row]:
+    """Counts ages by the nearest of the grid, measured in logarithms."""
 
-    def make(rows: dict[int, Any], ages: int = 64) -> Any:
-        found = np.zeros((MAX_CATEGORIES, ages))
-        for category, row in rows.items():
-            found[category] = row
-        return found
+    def count(ages: Row) -> Row:
+        nearest = np.abs(np.log(np.maximum(ages, 1e-9))[:, None] - np.log(AGES)).argmin(axis=1)
+        return np.bincount(nearest, minlength=len(AGES)).astype(float)
 
-    return make
+    return count
+
+
+@pytest.fixture
+def observe() -> Callable[..., tuple[Row, Row]]:
+    """Draws ages at reuse, and those at which watching for one ended, up to ``window``."""
+
+    def draw(p: float, rate: float, window: float, count: int, seed: int = 7) -> tuple[Row, Row]:
+        rng = np.random.default_rng(seed)
+        reuse = np.where(rng.random(count) < p, rng.exponential(1 / rate, count), np.inf)
+        watched = rng.uniform(0, window, count)
+        seen = reuse <= watched
+        return reuse[seen], watched[~seen]
+
+    return draw
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ def admitted(hashes: Callable[[Sequence[object]], list[bytes]]) -> Make:
             features=tuple(features.tolist()),
             keys=keys,
             positions=places,
+            number=0,
             **(fields | changed),
         )
 
@@ -40,19 +41,19 @@ def admitted(hashes: Callable[[Sequence[object]], list[bytes]]) -> Make:
 def test_a_line_holds_what_the_record_does(admitted: Make) -> None:
     """Times from the first request on, exactly; lengths, hits; no word that is not declared."""
     names = Anonymous(0.0)
-    names.line(admitted(100.25, []))
-    line = names.line(admitted(100.75, "abc", hits=2))
+    names.line(admitted(100.25, []), 0)
+    line = names.line(admitted(100.75, "abc", hits=2), 77)
     assert {key: value for key, value in line.items() if key != "b"} == {
-        **{"t": 0.5, "in": 51, "out": 0, "n": 3, "h": 2, "turn": 2}
+        **{"t": 0.5, "in": 51, "out": 77, "n": 3, "h": 2, "turn": 2}
     }
-    assert names.line(admitted(101.0, "a", unread=True))["unread"] is True
+    assert names.line(admitted(101.0, "a", unread=True), 0)["unread"] is True
 
 
 def test_equal_blocks_stay_equal_and_others_different(admitted: Make) -> None:
     """Ids are whole numbers below 2**53, the same for the same block, a new one for another."""
     names = Anonymous(0.0)
-    many = names.line(admitted(0.0, range(5000)))["b"]
-    again = names.line(admitted(1.0, range(4990, 5010)))["b"]
+    many = names.line(admitted(0.0, range(5000)), 0)["b"]
+    again = names.line(admitted(1.0, range(4990, 5010)), 0)["b"]
     assert isinstance(many, list)
     assert isinstance(again, list)
     assert len(set(many)) == 5000
@@ -64,7 +65,7 @@ def test_equal_blocks_stay_equal_and_others_different(admitted: Make) -> None:
 def test_two_captures_cannot_be_joined(admitted: Make) -> None:
     """The same request under two salts has no id and no label in common."""
     words = (TYPE, "chat"), (SESSION, "s1"), (TENANT, "acme")
-    one, two = (Anonymous(0.0).line(admitted(0.0, range(100), words)) for _ in range(2))
+    one, two = (Anonymous(0.0).line(admitted(0.0, range(100), words), 0) for _ in range(2))
     assert not set(one["b"]) & set(two["b"])  # type: ignore[call-overload]  # lists of numbers
     assert all(one[word] != two[word] for word in ("type", "session", "tenant"))
 
@@ -72,7 +73,7 @@ def test_two_captures_cannot_be_joined(admitted: Make) -> None:
 def test_keys_and_digests_do_not_show(admitted: Make) -> None:
     """Neither the block's key, in part or whole, nor a word's digest is in the line."""
     admission = admitted(0.0, range(200), [(TENANT, "acme")])
-    line = Anonymous(0.0).line(admission)
+    line = Anonymous(0.0).line(admission, 0)
     keys = {int(key) for key in np.frombuffer(admission.keys, "<u8")}
     shown = line["b"]
     assert isinstance(shown, list)
@@ -86,8 +87,8 @@ def test_keys_and_digests_do_not_show(admitted: Make) -> None:
 def test_labels_are_short_stable_and_of_their_kind(admitted: Make) -> None:
     """One word has one label, another one in another field."""
     names = Anonymous(0.0)
-    first = names.line(admitted(0.0, [], [(TYPE, "a"), (TENANT, "a"), (SESSION, "b")]))
-    second = names.line(admitted(1.0, [], [(TYPE, "a"), (SESSION, "c")]))
+    first = names.line(admitted(0.0, [], [(TYPE, "a"), (TENANT, "a"), (SESSION, "b")]), 0)
+    second = names.line(admitted(1.0, [], [(TYPE, "a"), (SESSION, "c")]), 0)
     assert first["type"] == second["type"]
     assert len({first["type"], first["tenant"], first["session"], second["session"]}) == 4
     assert all(len(str(first[word])) == 12 for word in ("type", "tenant", "session"))
@@ -97,6 +98,6 @@ def test_labels_are_short_stable_and_of_their_kind(admitted: Make) -> None:
 def test_time_goes_on_after_a_restart_and_never_back(admitted: Make) -> None:
     """A later life's clock may stand anywhere; the trace's continues where it was."""
     names = Anonymous(7.5)
-    assert [names.line(admitted(time, []))["t"] for time in (900.0, 901.0, 899.0, 902.0)] == [
+    assert [names.line(admitted(time, []), 0)["t"] for time in (900.0, 901.0, 899.0, 902.0)] == [
         *(7.5, 8.5, 8.5, 9.5)
     ]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from wactl.controller.capture import Capture, Limits
 from wactl.controller.parts import CaptureError
 from wactl.policies.features import FEATURES
-from wactl.policies.messages import WIRE, Admission, EngineState, Heartbeat, Records
+from wactl.policies.messages import WIRE, Admission, EngineState, Finish, Heartbeat, Records
 
 STATE = EngineState(
     **{name: 0 for name in EngineState.__struct_fields__}
@@ -31,6 +31,7 @@ def admission(time: float, blocks: int = 3, **changed: Any) -> Admission:
     keys = KEYS[:blocks].tobytes()
     places = np.arange(blocks, dtype=np.uint64).tobytes()
     fields = {"carried": 0, "hits": blocks // 2, "replay": False, "unread": False}
+    fields["number"] = 0
     features = (1.0,) * len(FEATURES)
     return Admission(
         time=time,
@@ -48,6 +49,7 @@ class Engine:
     def __init__(self, name: str = "e1", **state: Any) -> None:
         self.name = name
         self.numbers = itertools.count()
+        self.requests = itertools.count()
         self.state = msgspec.structs.replace(STATE, **state)
 
     def beat(self, **state: Any) -> Heartbeat:
@@ -55,7 +57,16 @@ class Engine:
         return Heartbeat(WIRE, self.name, next(self.numbers), 0.0, self.state)
 
     def admit(self, *admissions: Admission) -> Records:
-        return Records(WIRE, self.name, next(self.numbers), admissions)
+        """They finish at once, with ten times as many tokens as they have blocks."""
+        found = [
+            one if one.replay else msgspec.structs.replace(one, number=next(self.requests))
+            for one in admissions
+        ]
+        ends = (Finish(one.time, one.number, 10 * one.blocks) for one in found if not one.replay)
+        return self.records(*found, finishes=tuple(ends))
+
+    def records(self, *admissions: Admission, finishes: tuple[Finish, ...] = ()) -> Records:
+        return Records(WIRE, self.name, next(self.numbers), admissions, finishes)
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -102,8 +113,10 @@ def test_a_file_begins_and_ends_with_what_it_is(begun: Any, tmp_path: Path) -> N
     }
     assert len(head["capture"]) == 16
     assert (one["t"], two["t"], one["b"]) == (0.0, 0.5, two["b"])
+    assert (one["out"], two["out"]) == (30, 30)
     assert end == {"end": "interrupted", "requests": 2}
     summary = capture.summary()
+    assert summary.unfinished == 0
     # A prompt that does not read the cache neither hits nor misses.
     assert (summary.requests, summary.blocks, summary.hits) == (2, 3, 1)
 
@@ -128,6 +141,59 @@ def test_an_engine_that_says_nothing(new: Any) -> None:
     capture.take(engine.beat(), 10.5)
     capture.step(500.0)
     assert not capture.ended
+
+
+def test_a_request_is_written_when_those_before_it_have_ended(begun: Any, tmp_path: Path) -> None:
+    """With its output tokens, in the order of admissions; those that still run come at the end."""
+    capture, engine = begun()
+    path = tmp_path / "out.jsonl"
+    asked = [admission(float(n), n + 1, number=n) for n in range(4)]
+
+    def written() -> list[tuple[int, int]]:
+        capture.step(capture.summary().seconds + 1.0)
+        return [(row["n"], row["out"]) for row in rows(path) if "b" in row]
+
+    capture.take(engine.records(*asked[:3]), 0.0)
+    assert written() == []
+    capture.take(engine.records(asked[3], finishes=(Finish(4.0, 1, 11), Finish(4.0, 7, 9))), 0.0)
+    assert written() == []
+    capture.take(engine.records(finishes=(Finish(5.0, 0, 5),)), 0.0)
+    assert written() == [(1, 5), (2, 11)]
+    assert capture.summary().requests == 2
+    capture.end("interrupted")
+    assert [(row["n"], row["out"]) for row in rows(path) if "b" in row] == [
+        *((1, 5), (2, 11), (3, 0), (4, 0))
+    ]
+    assert (capture.summary().requests, capture.summary().unfinished) == (4, 2)
+
+
+def test_who_waits_when_the_engine_restarts_is_written_down(begun: Any, tmp_path: Path) -> None:
+    """In the file of its own engine, and no request of the next one is taken for it."""
+    capture, engine = begun()
+    capture.take(engine.records(admission(1.0, number=0)), 0.0)
+    other = Engine("e2")
+    capture.take(other.beat(), 1.0)
+    capture.take(other.records(admission(1.0, number=0), finishes=(Finish(2.0, 0, 8),)), 1.0)
+    capture.end("interrupted")
+    first, second = rows(tmp_path / "out.jsonl"), rows(tmp_path / "out.2.jsonl")
+    assert [row["out"] for row in (first[1], second[1])] == [0, 8]
+    assert (first[-1]["end"], len(first), len(second)) == ("restarted", 3, 3)
+
+
+def test_who_waits_may_not_fit_any_more(begun: Any, tmp_path: Path) -> None:
+    """At the end, interrupted or restarted, the size holds as ever."""
+    for number, last in enumerate((Engine("e2").beat(), None)):
+        capture, engine = begun(f"{number}.jsonl", size=10_000)
+        waiting = (admission(float(n), 100, number=n) for n in range(50))
+        capture.take(engine.records(*waiting), 0.0)
+        if last is None:
+            capture.end("interrupted")
+        else:
+            capture.take(last, 1.0)
+        assert capture.ended == "megabytes"
+        found = rows(tmp_path / f"{number}.jsonl")
+        assert found[-1] == {"end": "megabytes", "requests": len(found) - 2}
+        assert 0 < capture.summary().requests == len(found) - 2 < 50
 
 
 def test_gaps_are_noted_where_they_are(begun: Any, tmp_path: Path) -> None:

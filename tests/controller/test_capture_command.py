@@ -17,7 +17,7 @@ import zmq
 import zstandard
 from wactl.controller.status import Request, ask
 from wactl.policies.features import FEATURES
-from wactl.policies.messages import WIRE, Admission, EngineState, Heartbeat, Records, encode
+from wactl.policies.messages import WIRE, Admission, EngineState, Finish, Heartbeat, Records, encode
 from wactl.policies.rundir import records_endpoint
 
 WACTL = Path(sys.executable).parent / "wactl"
@@ -183,7 +183,8 @@ def test_lost_messages_are_told(
     start: Start, eventually: Any, run_dir: Path, tmp_path: Path
 ) -> None:
     """While a capture is stopped the sockets fill up; what they lose is counted to the last."""
-    none = Admission(0.0, (0.0,) * len(FEATURES), 0, 0, 0, False, False, b"", b"")
+    none = Admission(0.0, (0.0,) * len(FEATURES), 0, 0, 0, False, False, b"", b"", 0)
+    ended = Finish(0.0, 0, 1)
     numbers = {name: 0 for name in EngineState.__struct_fields__}
     words = {"version": "0", "order": "lru", "reason": "", "cached": ()}
     state, sent = EngineState(**(numbers | words)), 30_000
@@ -195,7 +196,7 @@ def test_lost_messages_are_told(
         eventually(path.exists, lambda: socket.send(hello))
         process.send_signal(signal.SIGSTOP)
         for number in range(1, sent + 1):
-            socket.send(encode(Records(WIRE, "e", number, (none,))))
+            socket.send(encode(Records(WIRE, "e", number, (none,), (ended,))))
         process.send_signal(signal.SIGCONT)
         # The same number again and again: one that was heard is not missed any more.
         last = encode(Heartbeat(WIRE, "e", sent + 1, 0.0, state))

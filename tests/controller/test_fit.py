@@ -1,192 +1,246 @@
-"""Laws come out of censored histograms as maximum likelihood says, and rare categories borrow."""
+"""Laws come out of the cells' counts node by node, and a node seen little borrows from above."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.stats import CensoredData, expon
+from wactl.controller.cells import COLUMNS, REFINED
+from wactl.controller.exponential import fit_exponential
 from wactl.controller.family import Family
-from wactl.controller.fit import DEAD, fit_all, fit_exponential, lifespan
-from wactl.controller.reuse import AGES
-from wactl.policies.blocks import DEFAULT, FIRST_CATEGORY, MAX_CATEGORIES, UNHASHED
-from wactl.policies.features import GAP, POSITION, TURN
-from wactl.policies.parameters import MAX_SECONDS, ParameterSet, Score
-from wactl.policies.table import Condition, DecisionTable, Rule
+from wactl.controller.fit import HINTED, Fits, Observed, fit_all
+from wactl.controller.lifetable import exponential_hazards
+from wactl.controller.rules import Hints
+from wactl.controller.tree import Branch, Fork, Tree
+from wactl.policies.ages import AGES
+from wactl.policies.features import TURN
+from wactl.policies.parameters import MAX_SECONDS, Law, ParameterSet, Score
+from wactl.policies.table import DecisionTable
 
 Row = NDArray[np.float64]
+Observe = Callable[..., tuple[Row, Row]]
+Bins = Callable[[Row], Row]
 
-TABLE = DecisionTable(
-    (Rule("first", (Condition(TURN, 1, 1),), (POSITION,)), Rule("later", (), (GAP, POSITION)))
+EXPONENTIAL = (Family.EXPONENTIAL,)
+TURN_COLUMN = 1 + REFINED.index(TURN)
+NOBODY = np.array([], np.int64)
+
+EARLY, LATE = [
+    (5, *(mask if 1 + index == TURN_COLUMN else -1 for index in range(COLUMNS - 1)))
+    for mask in (1, ~1)
+]
+TREE = Tree(
+    [
+        Branch((5, *(-1,) * (COLUMNS - 1)), -1, NOBODY, Fork(TURN_COLUMN, 0), (2, 3)),
+        Branch((6, *(-1,) * (COLUMNS - 1)), -1, NOBODY),
+        Branch(EARLY, 0, NOBODY),
+        Branch(LATE, 0, NOBODY),
+    ],
+    {5: 0, 6: 1},
 )
+"""Rule 5, divided into first turns (node 2) and later ones (node 3), and rule 6 (node 1)."""
 
 
-def bins_of(ages: Row) -> Row:
-    """Counts by the nearest representative age, measured in logarithms."""
-    nearest = np.abs(np.log(np.maximum(ages, 1e-9))[:, None] - np.log(AGES)).argmin(axis=1)
-    return np.bincount(nearest, minlength=len(AGES)).astype(float)
+def seen(*cells: tuple[int, int, Row, Row], size: float = 1.0) -> Observed:
+    """Cells by rule, bucket of the turn, events and censored, of ``size`` blocks a request."""
+    buckets = np.zeros((len(cells), COLUMNS), np.uint8)
+    buckets[:, 0] = [rule for rule, *_ in cells]
+    buckets[:, TURN_COLUMN] = [turn for _, turn, *_ in cells]
+    events = np.array([events for *_, events, _ in cells]).reshape(-1, len(AGES))
+    censored = np.array([censored for *_, censored in cells]).reshape(-1, len(AGES))
+    blocks = (events + censored).sum(axis=1)
+    return Observed(buckets, events, censored, blocks / size, blocks)
 
 
-def observe(p: float, rate: float, window: float, count: int, seed: int = 7) -> tuple[Row, Row]:
-    """Ages at reuse, and those at which watching for one ended, between 0 and ``window``."""
-    rng = np.random.default_rng(seed)
-    reuse = np.where(rng.random(count) < p, rng.exponential(1 / rate, count), np.inf)
-    watched = rng.uniform(0, window, count)
-    seen = reuse <= watched
-    return reuse[seen], watched[~seen]
+def laws(
+    cells: Observed,
+    borrowed: float = 20.0,
+    family: Family = Family.EXPONENTIAL,
+    regions: Sequence[tuple[int, ...]] = (),
+    hints: dict[int, Hints] | None = None,
+) -> Fits:
+    found = fit_all(cells, TREE, regions, borrowed, (family,), hints)
+    assert found is not None
+    return found[family]
 
 
-def likelihood(p: float, rate: float, events: Row, censored: Row) -> float:
-    waiting = np.log(p * np.exp(-rate * AGES) + 1 - p)
-    return float(events @ (math.log(p * rate) - rate * AGES) + censored @ waiting)
-
-
-def test_without_a_never_reused_rest_it_agrees_with_scipy() -> None:
-    """Where all blocks are reused in the end, the rate is that of scipy's censored fit."""
-    reused, waiting = observe(1.0, 0.1, 100.0, 20_000)
-    p, rate = fit_exponential(bins_of(reused)[None], bins_of(waiting)[None])
-    _, mean = expon.fit(CensoredData(uncensored=reused, right=waiting), floc=0)
-    assert p[0] > 0.99
-    assert rate[0] == pytest.approx(1 / mean, rel=0.02)
-
-
-@pytest.mark.parametrize(
-    ("p", "rate", "window"),
-    [(0.3, 0.1, 20), (0.3, 0.02, 60), (0.05, 0.1, 60), (0.3, 1 / 300, 1200)],
-)
-def test_the_law_is_recovered_from_heavily_censored_waits(
-    p: float, rate: float, window: float
-) -> None:
-    """Probability and rate come out within a tenth, where ignoring the censored is far off."""
-    reused, waiting = observe(p, rate, window, 100_000)
-    assert len(waiting) > 0.75 * (len(reused) + len(waiting))
-    found_p, found_rate = fit_exponential(bins_of(reused)[None], bins_of(waiting)[None])
-    assert found_p[0] == pytest.approx(p, rel=0.1)
-    assert found_rate[0] == pytest.approx(rate, rel=0.1)
-    assert 1 / reused.mean() > 1.2 * rate
-
-
-@pytest.mark.parametrize(("p", "rate"), [(0.3, 0.1), (0.8, 0.02)])
-def test_no_law_near_by_is_likelier(p: float, rate: float) -> None:
-    """Moving the probability or the rate by a twentieth makes the histograms less likely."""
-    events, censored = map(bins_of, observe(p, rate, 200.0, 5_000))
-    (p_,), (rate_,) = fit_exponential(events[None], censored[None])
-    best = likelihood(p_, rate_, events, censored)
-    for p_off, rate_off in ((1.05, 1), (0.95, 1), (1, 1.05), (1, 0.95)):
-        assert likelihood(p_ * p_off, rate_ * rate_off, events, censored) < best
-
-
-def test_blocks_that_nobody_asks_for_again_have_no_probability() -> None:
-    """A row with censored blocks and no event has p = 0, an empty one too."""
-    p, _ = fit_exponential(np.zeros((2, 64)), np.stack([bins_of(np.full(50, 30.0)), np.zeros(64)]))
-    assert p.tolist() == [0.0, 0.0]
+@pytest.fixture
+def two(observe: Observe, bins_of: Bins) -> tuple[tuple[Row, Row], tuple[Row, Row]]:
+    """Counts of fifty thousand blocks mostly reused soon, and of as many rarely and late."""
+    fast, slow = observe(0.9, 0.5, 60.0, 50_000), observe(0.2, 0.01, 600.0, 50_000, seed=8)
+    return (bins_of(fast[0]), bins_of(fast[1])), (bins_of(slow[0]), bins_of(slow[1]))
 
 
 def test_an_unseen_category_gets_its_parents_law_and_a_well_seen_one_its_own(
-    histogram: Callable[..., Any],
+    two: tuple[tuple[Row, Row], tuple[Row, Row]],
 ) -> None:
-    """A part without data has its rule's law, a rule without data that of all traffic."""
-    fast, slow = observe(0.9, 0.5, 60.0, 50_000), observe(0.2, 0.01, 600.0, 50_000, seed=8)
-    seen = {FIRST_CATEGORY + 2: bins_of(fast[0]), FIRST_CATEGORY + 5: bins_of(slow[0])}
-    waited = {FIRST_CATEGORY + 2: bins_of(fast[1]), FIRST_CATEGORY + 5: bins_of(slow[1])}
-    fits = fit_all(histogram(seen), histogram(waited), TABLE, 20.0)
-    assert fits is not None
-    first, later = (fit.law for fit in fits.rules)
-    everything = fits.everything.law
-    assert first.p == pytest.approx(everything.p, rel=1e-6)
-    assert first.rates[0] == pytest.approx(everything.rates[0], rel=1e-6)
-    unseen = fits.categories[2 + 7]
-    assert unseen.evidence == 0.0
-    assert unseen.law.p == pytest.approx(later.p, rel=1e-6)
-    assert unseen.law.rates[0] == pytest.approx(later.rates[0], rel=1e-6)
-    assert fits.categories[2].evidence == 50_000
-    assert fits.categories[2].law.p == pytest.approx(0.9, rel=0.03)
-    assert fits.categories[2].law.rates[0] == pytest.approx(0.5, rel=0.05)
-    assert fits.categories[5].law.p == pytest.approx(0.2, rel=0.05)
+    """A leaf without data has the law of its rule, a rule without data that of all traffic."""
+    fast, slow = two
+    fits = laws(seen((5, 1, *fast), (5, 2, *slow)))
+    rule, unseen_rule, unseen, leaf = fits.nodes
+    assert (unseen.requests, unseen.reuses, unseen.error) == (0.0, 0.0, None)
+    assert unseen.law.p == pytest.approx(rule.law.p, rel=1e-3)
+    assert unseen.law.rates[0] == pytest.approx(rule.law.rates[0], rel=1e-3)
+    assert unseen_rule.law.p == pytest.approx(fits.everything.law.p, rel=1e-3)
+    assert (leaf.requests, rule.requests, fits.everything.requests) == (1e5, 1e5, 1e5)
+    fits = laws(seen((5, 0, *fast), (5, 7, *slow)))
+    assert fits.nodes[2].law.p == pytest.approx(0.9, rel=0.03)
+    assert fits.nodes[2].law.rates[0] == pytest.approx(0.5, rel=0.05)
+    assert fits.nodes[3].law.p == pytest.approx(0.2, rel=0.05)
+    assert fits.nodes[2].error == pytest.approx(fast[0].sum() ** -0.5)
 
 
-def test_a_rare_category_lies_between_its_own_law_and_its_parents(
-    histogram: Callable[..., Any],
+def test_a_node_has_the_sums_of_what_lies_below(
+    two: tuple[tuple[Row, Row], tuple[Row, Row]],
 ) -> None:
-    """Ten reuses of ten move a category away from a parent with few, but not all the way."""
-    often, seldom, never = np.zeros(64), np.zeros(64), np.zeros(64)
-    often[20], seldom[20], never[45] = 10.0, 1000.0, 9000.0
-    events = histogram({FIRST_CATEGORY: often, FIRST_CATEGORY + 1: seldom})
-    censored = histogram({FIRST_CATEGORY + 1: never})
-    fits = fit_all(events, censored, TABLE, 20.0)
-    assert fits is not None
-    assert fits.rules[0].law.p + 0.1 < fits.categories[0].law.p < 0.9
-    assert fits.categories[1].law.p == pytest.approx(0.1, rel=0.02)
+    """Without anything borrowed a rule's law is the fit of the sums over its cells."""
+    fast, slow = two
+    fits = laws(seen((5, 0, *fast), (5, 3, *slow), (6, 0, *slow)), borrowed=0.0)
+    p, rate = fit_exponential((fast[0] + slow[0])[None], (fast[1] + slow[1])[None])
+    assert fits.nodes[0].law.p == pytest.approx(p[0], rel=2e-3)
+    assert fits.nodes[0].law.rates[0] == pytest.approx(rate[0], rel=2e-3)
+    assert [node.requests for node in fits.nodes] == [1e5, 5e4, 5e4, 5e4]
+    assert fits.everything.requests == 1.5e5
 
 
-def test_blocks_of_no_category_count_for_the_global_law_only(
-    histogram: Callable[..., Any],
-) -> None:
-    """What no rule fits is evidence for everything and no rule; unhashed blocks are none."""
+@pytest.mark.parametrize("size", [1.0, 30.0])
+def test_what_is_lent_counts_as_so_many_requests(size: float) -> None:
+    """Ten reuses of ten move a category from its parent's 0.1, the less the more it borrows."""
+    often, seldom, never, none = np.zeros((4, len(AGES)))
+    often[20], seldom[20], never[45] = 10.0 * size, 1e6, 9e6
+    cells = seen((5, 0, often, none), (5, 1, seldom, never), size=size)
+    found = [laws(cells, borrowed).nodes[2].law.p for borrowed in (0.0, 10.0, 90.0)]
+    assert found == pytest.approx([1.0, 0.55, 0.19], abs=0.01)
+
+
+def test_cells_of_no_rule_count_for_all_traffic_only(bins_of: Bins) -> None:
+    """What was counted under a rule that is gone is evidence for everything and no node."""
     row = bins_of(np.full(30, 5.0))
-    fits = fit_all(histogram({DEFAULT: row, UNHASHED: row}), histogram({}), TABLE, 20.0)
-    assert fits is not None
-    assert fits.everything.evidence == 30.0
-    assert [rule.evidence for rule in fits.rules] == [0.0, 0.0]
+    fits = laws(seen((9, 0, row, 0 * row)))
+    assert fits.everything.requests == 30.0
+    assert [node.requests for node in fits.nodes] == [0.0] * 4
 
 
-def test_before_any_reuse_there_are_no_laws(histogram: Callable[..., Any]) -> None:
+def test_before_any_reuse_there_are_no_laws(bins_of: Bins) -> None:
     """Without data nothing is fitted, and waiting blocks alone tell nothing of their reuse."""
-    assert fit_all(histogram({}), histogram({}), TABLE, 20.0) is None
-    waiting = histogram({FIRST_CATEGORY: bins_of(np.full(50, 30.0))})
-    assert fit_all(histogram({}), waiting, TABLE, 20.0) is None
+    row = bins_of(np.full(50, 30.0))
+    for cells in (seen(), seen((5, 0, 0 * row, row))):
+        assert fit_all(cells, TREE, (), 20.0) is None
 
 
-@given(st.floats(2 * DEAD, 0.999), st.floats(1e-4, 1.0))
-def test_at_the_lifespan_hardly_any_reuse_is_left(p: float, rate: float) -> None:
-    """At that age the remaining probability of reuse is the floor, unless a bound is hit."""
-    age = lifespan(p, rate)
-    alive = p * math.exp(-rate * age)
-    if 1.0 < age < MAX_SECONDS:
-        assert alive / (alive + 1 - p) == pytest.approx(DEAD, rel=1e-6)
-    else:
-        assert age == 1.0
+def test_a_region_of_a_former_tree_has_the_law_of_its_cells(
+    two: tuple[tuple[Row, Row], tuple[Row, Row]],
+) -> None:
+    """Its blocks are still there, so their law goes on following the traffic."""
+    fast, slow = two
+    cells = seen((5, 0, *fast), (5, 3, *slow), (6, 0, *slow))
+    fits = laws(cells, regions=[LATE, EARLY, (7, *EARLY[1:])])
+    assert [fit.requests for fit in fits.regions] == [5e4, 5e4, 0.0]
+    assert fits.regions[0].law.p == pytest.approx(0.2, rel=0.05)
+    assert fits.regions[1].law.p == pytest.approx(0.9, rel=0.03)
+    assert fits.regions[2].law.p == pytest.approx(fits.everything.law.p, rel=1e-3)
 
 
-def test_lifespan_at_its_bounds() -> None:
-    """What is never reused lives for a second, what is always reused as long as can be."""
-    assert lifespan(0.0, 1.0) == lifespan(DEAD, 1.0) == 1.0
-    assert lifespan(1.0, 1.0) == lifespan(0.5, 1e-7) == MAX_SECONDS
+def test_each_family_is_fitted_to_the_same_counts(
+    two: tuple[tuple[Row, Row], tuple[Row, Row]],
+) -> None:
+    """Evidence does not depend on the family; only the life table has hazards of its own."""
+    found = fit_all(seen((5, 0, *two[0]), (6, 1, *two[1])), TREE, (), 10.0, tuple(Family))
+    assert found is not None
+    assert set(found) == set(Family)
+    for family, fits in found.items():
+        assert [fit.requests for fit in fits.nodes] == [5e4, 5e4, 5e4, 0.0]
+        assert fits.nodes[2].law.p == pytest.approx(0.9, rel=0.03)
+        assert bool(fits.nodes[2].law.hazards) == (family is Family.LIFE_TABLE)
+    table = found[Family.LIFE_TABLE].nodes[2].law
+    true = exponential_hazards(np.array([0.9]), np.array([0.5]))[0]
+    young = (AGES > 0.2) & (AGES < 5.0)
+    assert np.array(table.hazards)[young] == pytest.approx(true[young], rel=0.15)
 
 
-counts = st.one_of(st.just(0.0), st.floats(0.0, 1e12), st.sampled_from([5e-324, 1e-9, 1.0]))
-rows = st.dictionaries(
-    st.integers(0, MAX_CATEGORIES - 1) | st.integers(DEFAULT, FIRST_CATEGORY + 4),
-    st.dictionaries(st.integers(0, 63), counts, max_size=4),
-    max_size=6,
-)
+def test_a_hinted_mean_is_believed_until_enough_was_seen(
+    two: tuple[tuple[Row, Row], tuple[Row, Row]],
+) -> None:
+    """Without data a rule and its parts have the mean expected of them; with data what is seen."""
+    fast, slow = two
+    hints = {5: Hints(mean_seconds=30.0)}
+    fits = laws(seen((6, 0, *slow)), hints=hints)
+    for node in (0, 2, 3):
+        assert fits.nodes[node].law.mean == pytest.approx(30.0, rel=0.1)
+        assert fits.nodes[node].law.p == pytest.approx(HINTED, abs=0.02)
+    assert fits.nodes[1].law.p == pytest.approx(0.2, rel=0.05)
+    fits = laws(seen((5, 0, *fast), (6, 0, *slow)), hints=hints)
+    assert fits.nodes[2].law.mean == pytest.approx(2.0, rel=0.05)
+
+
+@pytest.mark.parametrize("family", Family)
+def test_a_hinted_lifespan_holds_whatever_is_learned(
+    family: Family, two: tuple[tuple[Row, Row], tuple[Row, Row]]
+) -> None:
+    """For the rule, its parts, and its regions of former trees; a longer one changes nothing."""
+    fast, slow = two
+    cells = seen((5, 0, *slow), (5, 1, *fast), (6, 0, *slow))
+    free = laws(cells, family=family, regions=[LATE])
+    short = laws(cells, family=family, regions=[LATE], hints={5: Hints(lifespan_seconds=7.0)})
+    spans = [fit.law.lifespan for fit in (*short.nodes, *short.regions)]
+    assert spans == [7.0, free.nodes[1].law.lifespan, 7.0, 7.0, 7.0]
+    assert short.nodes[2].law.rates == free.nodes[2].law.rates
+    long = {5: Hints(lifespan_seconds=MAX_SECONDS)}
+    held = laws(cells, family=family, regions=[LATE], hints=long)
+    assert [fit.law for fit in held.nodes] == [fit.law for fit in free.nodes]
+
+
+def test_hints_of_a_rule_without_a_tree_wait() -> None:
+    """A rule that could not be numbered yet has no node that its hints could change."""
+    row = np.ones(len(AGES))
+    cells = seen((5, 0, row, row))
+    hint = {77: Hints(mean_seconds=3.0, lifespan_seconds=3.0)}
+    hinted, free = laws(cells, hints=hint), laws(cells)
+    assert [fit.law for fit in hinted.nodes] == [fit.law for fit in free.nodes]
+
+
+COUNTS = st.one_of(st.just(0.0), st.floats(0.0, 1e12), st.sampled_from([5e-324, 1e-9, 1.0]))
+SOME = st.dictionaries(st.integers(0, 63), COUNTS, max_size=4)
+CELLS = st.lists(st.tuples(st.sampled_from([5, 6, 9]), st.integers(0, 7), SOME, SOME), max_size=6)
+SECONDS = st.none() | st.floats(1e-9, MAX_SECONDS)
+
+
+def row_of(counts: dict[int, float]) -> Row:
+    row = np.zeros(len(AGES))
+    row[list(counts)] = list(counts.values())
+    return row
 
 
 @settings(deadline=None)
-@given(rows, rows, st.floats(0.0, 1e6), st.sampled_from(Score), st.sampled_from(Family))
+@given(
+    CELLS,
+    st.floats(0.0, 1e6),
+    st.sampled_from(Score),
+    st.sampled_from(Family),
+    st.builds(Hints, SECONDS, SECONDS),
+    st.floats(1.0, 1e4),
+)
 def test_whatever_was_observed_gives_parameters_that_an_engine_takes(
-    events: dict[int, dict[int, float]],
-    censored: dict[int, dict[int, float]],
+    cells: list[tuple[int, int, dict[int, float], dict[int, float]]],
     borrowed: float,
     score: Score,
     family: Family,
+    hints: Hints,
+    size: float,
 ) -> None:
-    """The laws of any histograms and family make a valid parameter set."""
-    counted = np.zeros((2, MAX_CATEGORIES, len(AGES)))
-    for array, given_rows in zip(counted, (events, censored), strict=True):
-        for category, cells in given_rows.items():
-            for age, count in cells.items():
-                array[category, age] = count
-    fits = fit_all(counted[0], counted[1], TABLE, borrowed, family)
-    if fits is None:
-        assert counted[0, DEFAULT : FIRST_CATEGORY + TABLE.categories].sum() == 0.0
+    """The laws of any counts, family and hints make a valid parameter set."""
+    rows = [(rule, turn, row_of(events), row_of(waits)) for rule, turn, events, waits in cells]
+    observed = seen(*rows, size=size)
+    found = fit_all(observed, TREE, (LATE,), borrowed, (family,), {5: hints})
+    if found is None:
+        assert observed.events.sum() == 0.0
         return
-    laws = tuple(fit.law for fit in fits.categories)
-    parameters = ParameterSet(1, 60.0, 1.0, score, 60.0, fits.everything.law, laws, TABLE)
+    fits = found[family]
+    every: tuple[Law, ...] = tuple(fit.law for fit in (*fits.nodes, *fits.regions))
+    table = DecisionTable(1, len(every), (), ())
+    parameters = ParameterSet(1, 60.0, 1.0, score, 60.0, fits.everything.law, every, table)
     assert parameters.problem() is None

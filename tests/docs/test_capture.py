@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import typer
+from wactl.controller import waiting
 from wactl.controller.capture import FLUSH, VERSION, Capture, Limits
 from wactl.controller.cli.capture import capture
 from wactl.policies.features import FEATURES, LENGTH, TURN, WORDS, digest
@@ -27,7 +28,7 @@ def test_every_key_of_the_file_is_told(tmp_path: Path) -> None:
     features = [1.0 if index in (LENGTH, TURN) else 0.0 for index in range(len(FEATURES))]
     for word in WORDS:
         features[word] = digest("a")
-    one = Admission(0.0, tuple(features), 1, 0, 0, False, True, bytes(8), bytes(8))
+    one = Admission(0.0, tuple(features), 1, 0, 0, False, True, bytes(8), bytes(8), 0)
     numbers = {name: 0 for name in EngineState.__struct_fields__}
     words = {"version": "0", "order": "lru", "reason": "", "cached": ()}
     made = Capture(tmp_path / "a.jsonl", Limits(), 0.0)
@@ -61,7 +62,10 @@ def test_every_option_is_told() -> None:
 
 
 def test_the_numbers_are_those_of_the_code() -> None:
-    """Version and what a kill costs."""
+    """Version, what a kill costs, and who waits for how long."""
     assert f"version of this format: {VERSION}" in TEXT
     assert FLUSH == 1.0
     assert "flushed once a second" in TEXT
+    assert waiting.SECONDS == 600.0
+    assert "within ten minutes of the engine's clock" in TEXT
+    assert f"{waiting.REQUESTS:,} requests or {waiting.BYTES >> 20} MiB waiting" in TEXT

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import msgspec
-from wactl.policies import channel, messages
+from wactl.policies import chains, channel, messages, recorder
 from wactl.policies.features import FEATURES
-from wactl.policies.messages import Admission, EngineState, Heartbeat, Records
+from wactl.policies.messages import Admission, EngineState, Finish, Heartbeat, Records
 from wactl.policies.sample import TARGET_BLOCKS
 
 ROOT = Path(__file__).parent.parent.parent
@@ -28,11 +28,13 @@ def names(text: str) -> set[str]:
     return {name for row in rows for name in re.findall(r"`(\w+)`", row)}
 
 
-def test_every_place_of_an_admission_is_told() -> None:
-    """In order, the features likewise."""
+def test_every_place_of_a_record_is_told() -> None:
+    """In order, those of a finish and the features likewise."""
     part = TEXT.partition("**`records`**")[2]
-    fields, _, features = part.partition("| place | feature |")
+    fields, _, rest = part.partition("A finish, ")
+    finish, _, features = rest.partition("| place | feature |")
     assert numbered(fields) == list(Admission.__struct_fields__)
+    assert numbered(finish) == list(Finish.__struct_fields__)
     assert numbered(features) == list(FEATURES)
 
 
@@ -42,7 +44,7 @@ def test_every_key_of_the_messages_is_told() -> None:
     heartbeat = common[2].partition("**`heartbeat`**")[2].partition("## Gaps")[0]
     shared = names(common[0])
     assert shared == {"type", "wire", "engine", "sequence"}
-    assert shared | {"admissions"} == {"type", *Records.__struct_fields__}
+    assert shared | {"admissions", "finishes"} == {"type", *Records.__struct_fields__}
     assert names(heartbeat) == {
         *({*Heartbeat.__struct_fields__} - shared),
         *EngineState.__struct_fields__,
@@ -50,12 +52,14 @@ def test_every_key_of_the_messages_is_told() -> None:
 
 
 def test_types_are_as_sent() -> None:
-    """Maps with a type, admissions as arrays."""
-    one = Admission(0.0, (0.0,) * len(FEATURES), 0, 0, 0, False, False, b"", b"")
-    sent = msgspec.msgpack.decode(messages.encode(Records(messages.WIRE, "e", 0, (one,))))
+    """Maps with a type, records as arrays."""
+    one = Admission(0.0, (0.0,) * len(FEATURES), 0, 0, 0, False, False, b"", b"", 7)
+    end = Finish(1.5, 7, 20)
+    sent = msgspec.msgpack.decode(messages.encode(Records(messages.WIRE, "e", 0, (one,), (end,))))
     assert sent["type"] == "records"
-    assert isinstance(sent["admissions"][0], list)
     assert len(sent["admissions"][0]) == len(Admission.__struct_fields__)
+    assert sent["admissions"][0][9] == 7
+    assert sent["finishes"] == [[1.5, 7, 20]]
 
 
 def test_the_numbers_are_those_of_the_code() -> None:
@@ -67,6 +71,8 @@ def test_the_numbers_are_those_of_the_code() -> None:
     assert waiting in TEXT
     assert channel.HEARTBEAT * channel.TICK == 0.5
     assert "about twice a second" in TEXT
+    assert f"counts 1/e after {chains.FADING / 60:.0f} minutes" in TEXT
+    assert f"its first {recorder.TEMPLATE_TOKENS} tokens or so" in TEXT
     assert f"up to {TARGET_BLOCKS:,} blocks of cache" in TEXT
 
 

@@ -18,7 +18,7 @@ import zmq
 from wactl.policies.channel import Channel
 from wactl.policies.features import FEATURES
 from wactl.policies.intake import Intake
-from wactl.policies.messages import WIRE, Admission, EngineState, Heartbeat, encode
+from wactl.policies.messages import WIRE, Admission, EngineState, Finish, Heartbeat, encode
 from wactl.policies.rundir import records_endpoint
 
 CLIENT = Path(__file__).parent.parent.parent / "examples" / "hits.py"
@@ -39,7 +39,7 @@ class Engine:
         fields = {"replay": False, "unread": False} | more
         features = (0.0,) * len(FEATURES)
         self.channel.send(
-            Admission(time, features, blocks, hits, 0, keys=b"", positions=b"", **fields)
+            Admission(time, features, blocks, hits, 0, keys=b"", positions=b"", number=0, **fields)
         )
 
 
@@ -85,13 +85,14 @@ def line_after(client: subprocess.Popen[str], act: Callable[[], object]) -> str:
 
 
 def test_a_line_a_minute(run_dir: Path, client: subprocess.Popen[str]) -> None:
-    """Preempted and unread requests do not count; minutes without a request are told as well."""
+    """Preempted and unread requests do not count, nor do ends; empty minutes are told as well."""
     engine = Engine(run_dir, "one")
     assert line(client) == "engine one"
     engine.admit(1010.0, 10, 4)
     engine.admit(1059.0, 10, 8)
     engine.admit(1059.5, 10, 10, replay=True)
     engine.admit(1059.6, 10, 0, unread=True)
+    engine.channel.send(Finish(1059.9, 0, 50))
     engine.admit(1061.0, 3, 1)
     assert line(client) == "2 requests, hit ratio 0.600"
     engine.now = 1185.0
@@ -121,7 +122,7 @@ def test_a_restart_and_a_gap(run_dir: Path, client: subprocess.Popen[str]) -> No
         socket.send(msgspec.msgpack.encode({"type": "heartbeat", **other}))
         assert client.wait(timeout=20) == 1
     assert client.stderr is not None
-    assert client.stderr.read() == "the engine speaks wire format 99, this client 1\n"
+    assert client.stderr.read() == "the engine speaks wire format 99, this client 2\n"
 
 
 def test_a_message_of_a_kind_to_come(run_dir: Path, client: subprocess.Popen[str]) -> None:

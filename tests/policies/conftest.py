@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from wactl.policies.blocks import DEFAULT, FIRST_CATEGORY
-from wactl.policies.features import BUCKETS, POSITION, TURN
+from wactl.policies.features import GENERATED, POSITION, TURN
 from wactl.policies.messages import EngineState
 from wactl.policies.parameters import Law, ParameterSet, Score
-from wactl.policies.table import Condition, DecisionTable, Rule
+from wactl.policies.table import Condition, DecisionTable, Node, Rule
 
 # A first call may compile a kernel, whatever deadline there is.
 settings.register_profile("wactl", deadline=None)
@@ -24,9 +24,14 @@ settings.load_profile("wactl")
 @pytest.fixture(scope="session")
 def example() -> Callable[..., ParameterSet]:
     """Makes valid parameter sets, version 1 unless told so, with the fields given replaced."""
-    first = Rule("first turns", (Condition(TURN, 1.0, 1.0),), (POSITION,))
-    table = DecisionTable((first, Rule("others", (), (TURN, POSITION))))
-    count = table.categories
+    rules = (Rule("first turns", (Condition(TURN, 1.0, 1.0),), 0), Rule("others", (), 1))
+    nodes = (
+        Node(Condition(POSITION, 0.5, 1.0), -1, -2),
+        Node(Condition(GENERATED, 0.0, 64.0), 2, -3),
+        Node(Condition(POSITION, 0.5, 1.0), -4, -5),
+    )
+    count = 5
+    table = DecisionTable(1, count, rules, nodes)
     laws = tuple(Law((0.5, 0.4 * i / count), (0.1, 0.01), 600.0) for i in range(count))
 
     def make(**changed: Any) -> ParameterSet:
@@ -74,18 +79,22 @@ def engine_state() -> EngineState:
 
 @pytest.fixture(scope="session")
 def naive_category() -> Callable[[DecisionTable, Sequence[float]], int]:
-    """The category id of a feature vector, read off the table rule by rule in plain Python."""
+    """The category id of a feature vector, read off the table place by place in plain Python."""
+
+    def holds(condition: Condition, features: Sequence[float]) -> bool:
+        return condition.low <= features[condition.feature] <= condition.high
+
+    def follow(table: DecisionTable, place: int, features: Sequence[float]) -> int:
+        if place < 0:
+            return FIRST_CATEGORY + abs(place) - 1
+        node = table.nodes[place]
+        inside = holds(node.condition, features)
+        return follow(table, node.inside if inside else node.outside, features)
 
     def category(table: DecisionTable, features: Sequence[float]) -> int:
-        base = FIRST_CATEGORY
         for rule in table.rules:
-            if all(c.low <= features[c.feature] <= c.high for c in rule.conditions):
-                part = 0
-                for feature in rule.splits:
-                    edges, names = BUCKETS[feature]
-                    part = part * len(names) + sum(features[feature] >= edge for edge in edges)
-                return base + part
-            base += rule.parts
+            if all(holds(condition, features) for condition in rule.conditions):
+                return follow(table, rule.root, features)
         return DEFAULT
 
     return category

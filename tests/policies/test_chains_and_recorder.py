@@ -12,13 +12,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wactl.policies.blocks import DEFAULT
-from wactl.policies.features import FEATURES, GAP, POSITION, PREVIOUS_GAP, SESSION, TURN, digest
-from wactl.policies.messages import Admission
+from wactl.policies.features import (
+    CARRIED,
+    FEATURES,
+    GAP,
+    GENERATED,
+    POPULARITY,
+    POSITION,
+    PREVIOUS_GAP,
+    SESSION,
+    TEMPLATE,
+    TURN,
+    blank_features,
+    digest,
+)
+from wactl.policies.messages import Admission, Finish
 from wactl.policies.parameters import ParameterSet
 from wactl.policies.recent import Keys
-from wactl.policies.recorder import Recorder, blank_features
+from wactl.policies.recorder import Recorder
 from wactl.policies.sample import keys_of
-from wactl.policies.table import DecisionTable, compile_table
+from wactl.policies.table import EMPTY, DecisionTable, compile_table
 
 Make = Callable[..., ParameterSet]
 Naive = Callable[[DecisionTable, Sequence[float]], int]
@@ -42,8 +55,8 @@ def prompt(name: str, blocks: int, system: int = 0) -> Keys:
 class Client:
     """Sends requests one after another and ends each at once."""
 
-    def __init__(self, blocks: int = 1000) -> None:
-        self.recorder = Recorder(blocks)
+    def __init__(self, blocks: int = 1000, salt: int = 0) -> None:
+        self.recorder = Recorder(blocks, salt=salt)
         self.count = 0
 
     def ask(self, hashes: Keys, now: float, *, hits: int = 0, session: str = "") -> Admission:
@@ -52,7 +65,7 @@ class Client:
         features = blank_features(16 * len(hashes))
         features[SESSION] = digest(session)
         admission = self.recorder.admit(str(self.count), hashes, hits, features, now)
-        self.recorder.release(str(self.count))
+        assert self.recorder.finish(str(self.count), 5, now) is not None
         return admission
 
     def inferred(self, hashes: Keys, now: float, session: str = "") -> list[float]:
@@ -99,7 +112,7 @@ def test_gaps_do_not_depend_on_the_cache() -> None:
     for hits in (0, 1):
         client = Client()
         asked = [client.ask(prompt("a", n), 50.0 * n, hits=hits * (n - 1)) for n in (4, 6, 8)]
-        told.append([a.features for a in asked])
+        told.append([a.features[:CARRIED] for a in asked])
         assert [a.hits for a in asked] == [hits * (n - 1) for n in (4, 6, 8)]
         # What was seen before is carried over, found in the cache or not.
         assert [a.carried for a in asked] == [hits * 3, 4 + hits, 6 + hits]
@@ -130,55 +143,123 @@ def test_turns_are_counted_from_a_sample_too() -> None:
     assert (np.diff(np.frombuffer(record.positions, np.int64)) > 0).all()
 
 
-def test_a_preempted_replay_is_no_turn(example: Make) -> None:
-    """Admitted again after a preemption a request keeps its categories and adds no turn."""
+def test_the_share_that_is_carried_over() -> None:
+    """Of the prompt's blocks, seen before or found in the cache; of no blocks it is none."""
+    client = Client()
+    shares = [
+        client.ask(prompt("a", 10), 0.0).features[CARRIED],
+        client.ask(prompt("a", 16), 1.0).features[CARRIED],
+        client.ask(prompt("a", 16), 2.0).features[CARRIED],
+        client.ask(prompt("b", 8, system=2), 3.0, hits=4).features[CARRIED],
+        client.ask(prompt("", 0), 4.0).features[CARRIED],
+    ]
+    assert shares == [0.0, 10 / 16, 1.0, 0.5, 0.0]
+
+
+def test_popularity_counts_who_began_alike_lately() -> None:
+    """Each use of a template counts, 1/e of it after ten minutes; another one is of no account."""
+    client = Client()
+
+    def asked(name: str, now: float, system: int = 4) -> float:
+        return client.ask(prompt(name, 9, system), now).features[POPULARITY]
+
+    assert asked("a", 0.0) == 1.0
+    assert asked("b", 0.0) == 2.0
+    assert asked("c", 600.0) == pytest.approx(1.0 + 2.0 / np.e)
+    assert asked("alone", 600.0, system=3) == 1.0
+    assert asked("d", 600.0) == pytest.approx(2.0 + 2.0 / np.e)
+    # A clock that steps back adds none.
+    assert asked("e", 0.0) == pytest.approx(3.0 + 2.0 / np.e)
+    assert asked("f", 1e9) == 1.0
+
+
+def test_a_template_is_named_with_the_engines_secret() -> None:
+    """Prompts that begin alike share it, it is no key of a block, and another salt renames it."""
+    first, second = Client(salt=12345), Client(salt=54321)
+    shared = prompt("a", 9, system=4)
+    name = first.ask(shared, 0.0).features[TEMPLATE]
+    assert first.ask(prompt("b", 20, system=5), 1.0).features[TEMPLATE] == name
+    assert first.ask(prompt("a", 9, system=3), 1.0).features[TEMPLATE] != name
+    assert second.ask(shared, 0.0).features[TEMPLATE] not in (name, 0.0)
+    assert name not in {float((int(key) >> 12) + 1) for key in shared}
+    assert 1.0 <= name <= 2.0**52
+    # What fills no block has none, and what fills fewer than 64 tokens is its own.
+    assert first.ask(prompt("", 0), 2.0).features[TEMPLATE] == 0.0
+    assert first.ask(prompt("a", 2), 3.0).features[TEMPLATE] not in (name, 0.0)
+
+
+def test_a_preempted_replay_is_no_turn(example: Make, naive_category: Naive) -> None:
+    """Admitted again after a preemption a request is the same one: all it was known by stays."""
     table = example().table
     recorder = Recorder(1000)
-    recorder.follow(table, compile_table(table))
+    recorder.follow(compile_table(table))
     hashes = prompt("a", 10)
-    recorder.admit("first", hashes, 0, blank_features(160), 0.0)
-    first = recorder.release("first", preempted=True)
-    record = recorder.admit("first", hashes, 9, blank_features(160), 60.0, replay=True)
+    first = recorder.admit("first", hashes, 0, blank_features(160), 0.0)
+    known = recorder.preempt("first")
+    assert known is not None and (known.admitted, known.carried) == (0.0, 0)
+    record = recorder.admit("first", hashes, 9, blank_features(999), 60.0, replay=True)
     assert record.replay and record.hits == 9 and record.carried == 0
-    assert first is not None
-    again = recorder.release("first")
-    assert again is not None and again.admitted == 60.0
-    assert again.carried == first.carried
-    assert again.categories.tolist() == first.categories.tolist()
-    assert recorder.release("first") is None
+    assert (record.features, record.number) == (first.features, first.number)
+    done = recorder.finish("first", 70, 90.0)
+    assert done is not None
+    assert (done[0].admitted, done[0].carried) == (60.0, 0)
+    assert done[1] == Finish(90.0, first.number, 70)
+    features = list(first.features)
+    features[GENERATED] = 70
+    assert done[0].categories[0] == naive_category(table, features)
+    assert recorder.finish("first", 70, 90.0) is None and recorder.preempt("first") is None
     following = recorder.admit("second", prompt("a", 12), 0, blank_features(192), 100.0)
     assert [following.features[f] for f in (TURN, GAP, PREVIOUS_GAP)] == [2, 100, -1]
+    assert (following.number, recorder.admitted) == (first.number + 1, 2)
 
 
-def test_another_table_takes_the_categories_of_those_in_flight(example: Make) -> None:
-    """Categories of a former table mean nothing in the next one."""
+def test_a_replay_of_an_unknown_request_is_a_request() -> None:
+    """Forgotten or admitted before there was a recorder, it gets a number of its own."""
     recorder = Recorder(1000)
-    table = example().table
-    recorder.follow(table, compile_table(table))
+    record = recorder.admit("old", prompt("a", 4), 2, blank_features(64), 1.0, replay=True)
+    assert (record.replay, record.number, record.features[TURN]) == (True, 0, 1.0)
+    done = recorder.finish("old", 3, 2.0)
+    assert done is not None and done[1].number == 0
+
+
+def test_the_table_at_the_end_decides(example: Make) -> None:
+    """A request is of a category when it has finished, by the table that is followed then."""
+    recorder = Recorder(1000)
+    recorder.follow(compile_table(example().table))
     recorder.admit("old", prompt("a", 4), 2, blank_features(64), 1.0)
-    recorder.follow(DecisionTable(()), compile_table(DecisionTable(())))
-    known = recorder.release("old")
-    assert known is not None and (known.admitted, known.carried) == (1.0, 2)
-    assert known.categories.tolist() == [DEFAULT, DEFAULT]
+    recorder.follow(compile_table(EMPTY))
+    done = recorder.finish("old", 1, 2.0)
+    assert done is not None and (done[0].admitted, done[0].carried) == (1.0, 2)
+    assert done[0].categories.tolist() == [DEFAULT, DEFAULT]
 
 
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 6), st.floats(0.0, 900.0))))
-def test_categories_are_those_of_the_rules(
-    example: Make, naive_category: Naive, requests: list[tuple[str, int, float]]
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("ab"), st.integers(1, 6), st.floats(0.0, 900.0), st.integers(0, 200)
+        )
+    )
+)
+def test_categories_are_those_of_the_table(
+    example: Make, naive_category: Naive, requests: list[tuple[str, int, float, int]]
 ) -> None:
-    """Both parts of a prompt get the category that reading the rules gives for its features."""
+    """Both parts of a prompt get the category that a plain reading gives for its features."""
     table, now = example().table, 0.0
     recorder = Recorder(1000)
-    recorder.follow(table, compile_table(table))
-    for name, blocks, gap in requests:
+    recorder.follow(compile_table(table))
+    for count, (name, blocks, gap, generated) in enumerate(requests):
         now += gap
         record = recorder.admit(name, prompt(name, blocks), 0, blank_features(16 * blocks), now)
-        known = recorder.release(name)
-        assert known is not None and record.features[POSITION] == 0.0
+        done = recorder.finish(name, generated, now + 1.0)
+        assert done is not None
+        released, finish = done
+        assert finish == Finish(now + 1.0, count, generated)
         features = list(record.features)
-        assert known.categories[0] == naive_category(table, features)
+        assert (features[POSITION], features[GENERATED]) == (0.0, -1.0)
+        features[GENERATED] = generated
+        assert released.categories[0] == naive_category(table, features)
         features[POSITION] = 1.0
-        assert known.categories[1] == naive_category(table, features)
+        assert released.categories[1] == naive_category(table, features)
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,8 +284,10 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         tracemalloc.stop()
     assert recorder.admitted == 100_000
     # The oldest are forgotten, the latest thousand are known.
-    assert recorder.release("98999") is None
-    assert recorder.release("99000") is not None and recorder.release("99999") is not None
+    assert recorder.finish("98999", 0, 1e5) is None
+    for name in ("99000", "99999"):
+        done = recorder.finish(name, 0, 1e5)
+        assert done is not None and done[1].number == int(name)
 
 
 def test_a_prompt_without_a_full_block_is_recorded() -> None:

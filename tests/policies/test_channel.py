@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 import zmq
 from wactl.policies.channel import QUEUE, QUEUE_BYTES, Channel
@@ -18,6 +19,7 @@ from wactl.policies.messages import (
     Ack,
     Admission,
     EngineState,
+    Finish,
     Heartbeat,
     Push,
     Records,
@@ -34,9 +36,9 @@ PATIENCE = 20.0
 
 
 def admission(time: float, key_bytes: int = 8) -> Admission:
-    keys = bytes(key_bytes)
-    features = (0.0,) * len(FEATURES)
-    return Admission(time, features, key_bytes // 8, 0, 0, False, False, keys, keys)
+    keys, blocks = bytes(key_bytes), key_bytes // 8
+    features, places = (0.0,) * len(FEATURES), np.arange(blocks, dtype="<u8").tobytes()
+    return Admission(time, features, blocks, 0, 0, False, False, keys, places, int(time))
 
 
 def unnamed(one: Admission) -> Admission:
@@ -104,23 +106,39 @@ def wire(run_dir: Path, engine_state: EngineState) -> Iterator[Wire]:
 
 
 def test_records_arrive_in_order_and_numbered(wire: Wire) -> None:
-    """All admissions arrive as they were sent, among heartbeats, with no number left out."""
+    """All arrive as they were sent, among heartbeats, with no number left out.
+
+    Of its kind each keeps its place, and a finish never comes in a message before its admission.
+    """
     sent = [admission(float(i), 8 * (i % 5)) for i in range(2000)]
-    for one in sent:
+    ends = [Finish(i + 0.5, i, 3 * i) for i in range(2000)]
+    for one, end in zip(sent, ends, strict=True):
         wire.channel.send(one)
+        wire.channel.send(end)
     received: list[Admission] = []
+    finished: list[Finish] = []
     numbers = []
     for report in wire.reports():
         assert (report.wire, report.engine) == (WIRE, "engine")
         numbers.append(report.sequence)
         if isinstance(report, Records):
             received.extend(report.admissions)
-            assert len(report.admissions) <= 256
-        if len(received) >= len(sent):
+            finished.extend(report.finishes)
+            assert len(report.admissions) + len(report.finishes) <= 256
+            assert {end.number for end in report.finishes} <= {one.number for one in received}
+        if len(finished) >= len(ends):
             break
     assert [unnamed(one) for one in received] == sent
+    assert finished == ends
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
     assert wire.channel.dropped == 0
+
+
+def test_a_finish_travels_alone(wire: Wire) -> None:
+    """Where nobody is admitted, the end of a request is told all the same."""
+    wire.channel.send(Finish(8.0, 5, 77))
+    records = (report for report in wire.reports() if isinstance(report, Records))
+    assert next(records) == Records(WIRE, "engine", 1, (), (Finish(8.0, 5, 77),))
 
 
 def test_blocks_leave_under_other_names(run_dir: Path, engine_state: EngineState) -> None:
@@ -173,10 +191,14 @@ def test_heartbeats_come_by_themselves(wire: Wire, example: Make) -> None:
 
 def test_what_does_not_fit_is_dropped_and_counted(run_dir: Path, engine_state: EngineState) -> None:
     """When nothing drains the queue it stays bounded, in number and in bytes."""
-    for size, room in ((8, QUEUE), (1 << 20, QUEUE_BYTES >> 21)):
+    end = Finish(0.0, 0, 1)
+    for one, room in (
+        (admission(0.0, 8), QUEUE),
+        (admission(0.0, 1 << 20), QUEUE_BYTES >> 21),
+        (end, QUEUE),
+    ):
         channel = Channel(run_dir, 0, "engine", lambda: 0.0, Intake(), lambda: engine_state)
         channel.close()
-        one = admission(0.0, size)
         for _ in range(room):
             channel.send(one)
         assert channel.dropped == 0

@@ -20,15 +20,17 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from wactl.policies.blocks import DEFAULT, FIRST_CATEGORY, LAST_RESORT, UNHASHED
+from wactl.policies.blocks import DEFAULT, FIRST_CATEGORY, IN_USE, LAST_RESORT, UNHASHED, Ids
 from wactl.policies.intake import Orders, orders_of
 from wactl.policies.parameters import Law, ParameterSet, Score
 from wactl.policies.queue import FreeQueue
-from wactl.policies.score import trusted_score
+from wactl.policies.score import log_score
 from wactl.policies.table import DecisionTable, Rule
 
 BLOCKS = 12
-TABLE = DecisionTable(tuple(Rule(name, (), ()) for name in "abcd"))
+TABLE = DecisionTable(
+    1, 4, tuple(Rule(name, (), ~number) for number, name in enumerate("abcd")), ()
+)
 CATEGORIES = range(DEFAULT, FIRST_CATEGORY + TABLE.categories)
 
 laws = st.builds(
@@ -73,12 +75,28 @@ class Request:
     categories: tuple[int, int]
 
 
+class Ahead(FreeQueue):
+    """Hands out blocks chosen ahead as long as it may, as the engine's adapter does."""
+
+    def pop(self, count: int, now: float, ahead: int = 4) -> Ids:
+        """Take ``count`` blocks, out of `ready` if that holds them and nothing has happened."""
+        if count > len(self.ready) or self.leaving or now > self.at or self.until < now:
+            self.at = now
+            return super().pop(count, now, ahead)
+        found = [self.ready.pop() for _ in range(count)]
+        for block in found:
+            self.flags[block] = IN_USE
+        return np.array(found, np.int64)
+
+    at = -np.inf
+
+
 class Engine(RuleBasedStateMachine):
-    """Admits and frees requests like vLLM; two queues obey it and have to agree with it."""
+    """Admits and frees requests like vLLM; three queues obey it and have to agree with it."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.queues = FreeQueue(BLOCKS), FreeQueue(BLOCKS)
+        self.queues = FreeQueue(BLOCKS), FreeQueue(BLOCKS), Ahead(BLOCKS)
         self.now, self.front = 100.0, -float(BLOCKS)
         self.orders: Orders | None = None
         self.blocks = [Block(access=i - BLOCKS) for i in range(BLOCKS)]
@@ -232,8 +250,8 @@ class Engine(RuleBasedStateMachine):
 
     def worth(self, b: int) -> tuple[float, int, int]:
         assert self.orders is not None
-        block, trust = self.blocks[b], self.orders.parameters.trust
-        score = trusted_score(self.orders.laws, trust, block.category, self.now - block.access)
+        block = self.blocks[b]
+        score = log_score(self.orders.laws, block.category, self.now - block.access)
         return score, -block.depth, block.category
 
     @invariant()
@@ -245,11 +263,12 @@ class Engine(RuleBasedStateMachine):
         cached = self.queues[1].cached()
         assert cached.tolist() == [0, *counts[1:]]
         if not self.forgot:
-            assert [queue.orphans for queue in self.queues] == [0, 0]
+            assert [queue.orphans for queue in self.queues] == [0, 0, 0]
 
     def teardown(self) -> None:
-        """The second queue, asked only now, has the same order."""
-        assert self.queues[1].order().tolist() == self.free
+        """The other queues, asked only now, have the same order."""
+        for queue in self.queues[1:]:
+            assert queue.order().tolist() == self.free
 
 
 class ForgetfulEngine(Engine):

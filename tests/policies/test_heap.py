@@ -103,6 +103,23 @@ def test_it_empties_in_order(values: list[tuple[int, int, int]]) -> None:
         assert taken == sorted(expected, key=lambda block: place(blocks, block))
 
 
+@given(records, st.sets(st.integers(0, BLOCKS - 1), min_size=1), moves)
+def test_one_block_replaces_another(
+    values: list[tuple[int, int, int]], queued: set[int], others: list[int]
+) -> None:
+    """After `replace` the queues are as if one had been taken out and the other put in."""
+    blocks, roots = filled(values)
+    for block in sorted(queued):
+        heap.insert(blocks, roots, block)
+    for number, new in enumerate(others):
+        if new in queued:
+            continue
+        old = sorted(queued)[number % len(queued)]
+        heap.replace(blocks, roots, old, new)
+        queued = queued - {old} | {new}
+        check(blocks, roots, {c: {b for b in queued if values[b][2] == c} for c in CATEGORIES})
+
+
 @given(records, st.sets(st.integers(0, BLOCKS - 1)))
 def test_one_category_absorbs_another(values: list[tuple[int, int, int]], queued: set[int]) -> None:
     """After `absorb` the target holds the blocks of both categories and the source none."""

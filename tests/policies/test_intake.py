@@ -10,9 +10,11 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from wactl.policies.intake import Intake
 from wactl.policies.messages import MAX_MESSAGE, WIRE, Push, encode
 from wactl.policies.parameters import Law, ParameterSet
+from wactl.policies.table import Rule
 
 Make = Callable[..., ParameterSet]
 
@@ -36,6 +38,8 @@ def bad_messages(example: Make) -> dict[str, bytes]:
     huge = pack(
         {**plain(example(version=9)), "parameters": {"laws": [[[0.1], [0.1], 1.0]] * 10**6}}
     )
+    rising = tuple(i / 100 for i in range(1, 65))
+    lost = replace(example().table, rules=(Rule("lost", (), 9),))
     many = example(version=9, laws=(Law((0.1,), (0.1,), 1.0),) * 10**6)
     extended = pack({"type": "push", "wire": WIRE, "parameters": msgspec.msgpack.Ext(5, b"x")})
     return {
@@ -44,10 +48,13 @@ def bad_messages(example: Make) -> dict[str, bytes]:
         "truncated": good[:-1],
         "this format": good[: len(good) // 2],
         "trailing": good + b"\x00",
-        "wire format 2": encode(Push(2, example(version=9))),
+        "wire format 1": encode(Push(1, example(version=9))),
         "trust nan": push(example(version=9, trust=math.nan)),
         "weight nan": push(example(version=9, default=Law((math.nan,), (0.1,), 1.0))),
         "rate -0.1": push(example(version=9, default=Law((0.1,), (-0.1,), 1.0))),
+        "hazards that rise": push(example(version=9, default=Law((0.1,), (0.1,), 1.0, rising))),
+        "1 hazards; need 64": push(example(version=9, default=Law((0.1,), (0.1,), 1.0, (0.1,)))),
+        "leads to 9, which": push(example(version=9, table=lost)),
         "lifespan inf": push(example(version=9, default=Law((0.1,), (0.1,), math.inf))),
         "add up to": push(example(version=9, default=Law((0.6, 0.6), (0.1, 0.1), 1.0))),
         " laws for ": push(example(version=9, laws=(*example().laws, example().default))),

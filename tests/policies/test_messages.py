@@ -19,6 +19,7 @@ from wactl.policies.messages import (
     Ack,
     Admission,
     EngineState,
+    Finish,
     Heartbeat,
     Push,
     Records,
@@ -44,19 +45,22 @@ def admission(**changed: Any) -> Admission:
         "unread": False,
         "keys": struct.pack("<2Q", 2**64 - 1, 7),
         "positions": struct.pack("<2Q", 0, 3),
+        "number": 8,
     }
     return Admission(**(fields | changed))
 
 
-def records(*admissions: Admission) -> Records:
-    return Records(WIRE, "1-0-abc", 5, admissions)
+def records(*admissions: Admission, finishes: tuple[Finish, ...] = ()) -> Records:
+    return Records(WIRE, "1-0-abc", 5, admissions, finishes)
 
 
 def test_reports_come_back_as_sent(engine_state: EngineState) -> None:
     """Records and heartbeats survive the way over the wire unchanged."""
     reports: list[Report] = [
         records(),
-        records(admission(), admission(replay=True), admission(blocks=0, hits=0, unread=True)),
+        records(admission(), admission(replay=True), admission(hits=0, unread=True)),
+        records(finishes=(Finish(13.0, 8, 0), Finish(12.0, 2**40, 2**31 - 1))),
+        records(admission(), finishes=(Finish(-1.0, 7, 100),)),
         Heartbeat(WIRE, "1-0-abc", 0, 3.5, engine_state),
     ]
     for report in reports:
@@ -77,9 +81,11 @@ def test_parameters_come_back_as_sent(example: Make, score: Score) -> None:
     blocks=st.integers(0, 2**31),
     keys=st.lists(st.integers(0, 2**64 - 1), max_size=8),
     features=st.lists(st.floats(-1e15, 1e15), min_size=len(FEATURES), max_size=len(FEATURES)),
+    number=st.integers(0, 2**63),
+    generated=st.integers(0, 2**31 - 1),
 )
 def test_any_honest_record_comes_back(
-    time: float, blocks: int, keys: list[int], features: list[float]
+    time: float, blocks: int, keys: list[int], features: list[float], number: int, generated: int
 ) -> None:
     """A record with any values in range is read as it was written."""
     packed = struct.pack(f"<{len(keys)}Q", *keys)
@@ -91,7 +97,9 @@ def test_any_honest_record_comes_back(
             blocks=blocks + len(keys),
             keys=packed,
             positions=positions,
-        )
+            number=number,
+        ),
+        finishes=(Finish(time, number, generated),),
     )
     if blocks + len(keys) >= 2:
         assert messages.decode_report(encode(report)) == report
@@ -124,6 +132,21 @@ def test_a_hostile_record_is_refused(what: str) -> None:
             messages.decode_report(encode(report))
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *(Finish(time, 8, 1) for time in (math.nan, math.inf, -math.inf, 1e300)),
+        *(Finish(1.0, 8, generated) for generated in (-1, 2**31, 2**62)),
+    ],
+)
+def test_a_hostile_finish_is_refused(bad: Finish) -> None:
+    """One that makes no sense spoils its message, wherever it stands."""
+    good = Finish(1.0, 8, 1)
+    for finishes in ((bad,), (good, bad), (bad, good)):
+        with pytest.raises(WireError, match="a finish record whose time or tokens make no sense"):
+            messages.decode_report(encode(records(admission(), finishes=finishes)))
+
+
 @pytest.mark.parametrize("time", [math.nan, math.inf, -math.inf, 1e300])
 def test_a_heartbeat_of_no_time_is_refused(engine_state: EngineState, time: float) -> None:
     """The time of a heartbeat is a number too."""
@@ -131,7 +154,7 @@ def test_a_heartbeat_of_no_time_is_refused(engine_state: EngineState, time: floa
         messages.decode_report(encode(Heartbeat(WIRE, "1-0-abc", 0, time, engine_state)))
 
 
-@pytest.mark.parametrize("wire", [0, WIRE + 1, -1, 2**63])
+@pytest.mark.parametrize("wire", [0, 1, WIRE + 1, -1, 2**63])
 def test_another_wire_format_is_refused(example: Make, wire: int) -> None:
     """A message of another version of the format says so, in both directions."""
     for decode, message in (
@@ -157,7 +180,7 @@ def test_a_reason_is_short(decode: Callable[[bytes], object]) -> None:
     """A refusal does not repeat what a stranger sent at length, deep nesting included."""
     pack = msgspec.msgpack.encode
     long = pack({"type": "x" * 900_000})
-    enum = pack({"type": "push", "wire": 1, "parameters": {"score": "x" * 900_000}})
+    enum = pack({"type": "push", "wire": WIRE, "parameters": {"score": "x" * 900_000}})
     deep = b"\x82" + pack("unknown") + b"\x91" * 900_000 + b"\x90"
     for raw in (long, enum, deep):
         with pytest.raises(WireError) as caught:
@@ -181,7 +204,7 @@ def test_damaged_messages_raise_nothing_else(
 ) -> None:
     """A valid message with bytes changed or lost is read or refused, never anything else."""
     valid = (
-        encode(records(admission(), admission())),
+        encode(records(admission(), admission(), finishes=(Finish(1.0, 8, 1),))),
         encode(Heartbeat(WIRE, "1-0-abc", 0, 3.5, engine_state)),
         encode(Push(WIRE, example())),
         encode(Ack(WIRE, 3, True, "")),

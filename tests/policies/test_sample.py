@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wactl.policies.sample import TARGET_BLOCKS, keys_of, sampled, shift_for
+from wactl.policies.sample import TARGET_BLOCKS, keys_of, mix, sampled, shift_for
 
 
 def hashes(count: int, seed: int = 0) -> list[bytes]:
@@ -70,3 +70,35 @@ def test_a_cache_has_enough_followed_blocks(blocks: int) -> None:
     shift = shift_for(blocks)
     assert blocks / 2**shift <= TARGET_BLOCKS
     assert shift == 0 or blocks / 2**shift > TARGET_BLOCKS / 2
+
+
+def splitmix64(seed: int) -> int:
+    """The generator's next number after this state, in Python's whole numbers (Steele 2014)."""
+    z = (seed + 0x9E3779B97F4A7C15) % 2**64
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
+    return z ^ z >> 31
+
+
+def test_mixing_is_splitmix64() -> None:
+    """The first numbers of the reference implementation, seeded with 1234567."""
+    step = np.uint64(0x9E3779B97F4A7C15)
+    states = np.uint64(1234567) + np.arange(3, dtype=np.uint64) * step
+    assert mix(states).tolist() == [
+        *(6457827717110365317, 3203168211198807973, 9817491932198370423)
+    ]
+
+
+@given(st.integers(0, 2**64 - 1))
+def test_a_mixed_key_is_a_key(key: int) -> None:
+    """One alone and in an array alike, and never 0."""
+    expected = max(1, splitmix64(key))
+    assert int(mix(np.uint64(key))) == expected
+    assert mix(np.array([key], np.uint64)).tolist() == [expected]
+
+
+def test_what_is_mixed_to_0_is_1() -> None:
+    """The one key that splitmix64 takes to 0 is the one that its first step takes there."""
+    zero = 2**64 - 0x9E3779B97F4A7C15
+    assert splitmix64(zero) == 0
+    assert int(mix(np.uint64(zero))) == 1

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from vllm.v1.core.kv_cache_utils import FreeKVCacheBlockQueue, KVCacheBlock
 from wactl.policies.blocks import FIRST_CATEGORY
-from wactl.policies.features import TURN
 from wactl.policies.intake import Orders, orders_of
 from wactl.policies.parameters import Law, ParameterSet, Score
 from wactl.policies.table import DecisionTable, Rule
@@ -20,7 +19,7 @@ BLOCKS = 400
 
 def distrusted() -> Orders:
     """Parameters that would reverse everything, with a trust of 0."""
-    table = DecisionTable((Rule("any", (), (TURN,)),))
+    table = DecisionTable(1, 4, (Rule("any", (), -1),), ())
     laws = tuple(Law((0.9,), (10.0**-i,), 1e5) for i in range(table.categories))
     return orders_of(ParameterSet(1, 60.0, 0.0, Score.HAZARD, 60.0, laws[0], laws, table))
 

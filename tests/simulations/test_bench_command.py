@@ -53,6 +53,18 @@ def test_a_trace_that_ends_too_early_is_refused(trace: Path) -> None:
     assert "name smaller caches with --blocks" in done.stderr
 
 
+@pytest.mark.engine
+def test_the_engines_json() -> None:
+    """Two real engines took turns, answered alike, and wactl's parameters were in force."""
+    done = bench("engine", "--rounds", "4", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout[done.stdout.index("{") :])
+    steps, off = found["steps"], found["off"]
+    assert steps["rounds"] == 4 and steps["steps"] >= 4 * 32 and steps["evicted"] > 0
+    assert steps["ratio_low"] <= steps["ratio"] <= steps["ratio_high"]
+    assert off["import_ms"] > 0.0 and off["modules"] <= 5
+
+
 def test_the_controllers_table() -> None:
     """Loop and process."""
     done = bench("controller", "--seconds", "1")

@@ -61,7 +61,8 @@ class Served:
 
         heard(0)
         for request in range(self.trace.requests):
-            self.channel.send(self.cache.serve(request))
+            for record in self.cache.serve(request):
+                self.channel.send(record)
             if request % 1000 == 0:
                 heard(request)
         heard(self.trace.requests)
@@ -106,6 +107,7 @@ def test_replays_of_a_capture_equal_those_of_the_trace(captured: Captured, chats
     assert trace.times.tolist() == chats.times.tolist()
     assert trace.blocks.tolist() == chats.blocks.tolist()
     assert trace.input_tokens.tolist() == chats.input_tokens.tolist()
+    assert trace.output_tokens.tolist() == chats.output_tokens.tolist()
     for policy in ("lru", "arc", "adaptive", "belady"):
         for capacity in (300, 1000, 3000):
             one, other = replay(chats, policy, capacity), replay(trace, policy, capacity)

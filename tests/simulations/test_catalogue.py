@@ -61,12 +61,14 @@ def test_ours_never_orphan_a_block(workload: Trace, name: str) -> None:
 @pytest.mark.parametrize("family", Family)
 def test_without_trust_they_are_lru(workload: Trace, family: Family) -> None:
     """At τ = 0 the very blocks hit that hit under LRU, whatever was learned."""
-    settings = Settings(family=family)
+    settings = Settings(families=(family,))
     cache = SimulatedCache(workload, CAPACITY)
     learner = Learner(settings, load_rules(settings.rules))
     pushed = 0
     for request in range(workload.requests):
-        learner.observe(cache.serve(request))
+        admission, finish = cache.serve(request)
+        learner.admit(admission)
+        learner.finish(finish)
         if learner.step(float(workload.times[request])):
             pushed += 1
             if parameters := learner.parameters(pushed):
@@ -100,4 +102,4 @@ def test_mooncake_conversation(shared_trace: Callable[[str], Path]) -> None:
         max(replay(trace, name, size).hit_ratio for name in ("exponential", "mixture"))
         for size in (1000, 4000, 16000)
     ]
-    assert best[0] > 0.078 and best[1] > 0.150 and best[2] > 0.279
+    assert best[0] > 0.077 and best[1] > 0.153 and best[2] > 0.283

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import configparser
-import os
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,19 +146,3 @@ def deployment(request: pytest.FixtureRequest) -> Deployment:
     """Each of the three ways in turn."""
     made: Deployment = request.param()
     return made
-
-
-@pytest.fixture
-def tool() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs a checker of the dev extra or the system; in CI it must be there."""
-
-    def run(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-        path = shutil.which(name, path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-        if path is None:
-            if os.environ.get("CI"):
-                pytest.fail(f"{name} is missing")
-            pytest.skip(f"{name} is not on this machine")
-        command = [path, *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120)
-
-    return run

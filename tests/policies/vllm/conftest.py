@@ -51,8 +51,8 @@ class Cache:
 
     def request(self, tokens: list[int], **extra: Any) -> Request:
         """A request as the engine makes it."""
-        arguments = extra.pop("arguments", None)
-        sampling = SamplingParams(max_tokens=8, extra_args=arguments)
+        known = {"max_tokens": 8, "extra_args": extra.pop("arguments", None)}
+        sampling = SamplingParams(**(known | extra.pop("sampling", {})))
         return Request(
             next(self._names), tokens, sampling, None, block_hasher=self._hasher, **extra
         )
@@ -68,8 +68,9 @@ class Cache:
         request.num_computed_tokens = request.num_tokens
         return hits
 
-    def finish(self, request: Request) -> None:
-        """End a request; its blocks become free."""
+    def finish(self, request: Request, generated: int = 0) -> None:
+        """End a request that has so many output tokens; its blocks become free."""
+        request.append_output_token_ids([1] * generated)
         request.status = RequestStatus.FINISHED_STOPPED
         self.manager.free(request)
 

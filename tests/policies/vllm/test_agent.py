@@ -8,27 +8,31 @@ import msgspec
 import numpy as np
 import pytest
 from wactl.policies.blocks import DEFAULT, FIRST_CATEGORY, LAST_RESORT, UNHASHED
-from wactl.policies.features import TYPE, digest
-from wactl.policies.messages import WIRE, Push, encode
+from wactl.policies.features import GENERATED, TYPE, digest
+from wactl.policies.messages import WIRE, Admission, Finish, Push, encode
 from wactl.policies.parameters import Law, ParameterSet, Score
-from wactl.policies.table import Condition, DecisionTable, Rule
+from wactl.policies.table import Condition, DecisionTable, Node, Rule
 from wactl.policies.vllm.agent import Agent, NotSupported
 
 BLOCK = 16
 
 TAGGED = DecisionTable(
-    (
-        Rule("keep", (Condition(TYPE, digest("keep"), digest("keep")),), ()),
-        Rule("drop", (), ()),
-    )
+    1,
+    2,
+    (Rule("keep", (Condition(TYPE, digest("keep"), digest("keep")),), -1), Rule("drop", (), -2)),
+    (),
 )
+ANSWERED = DecisionTable(
+    1, 2, (Rule("any", (), 0),), (Node(Condition(GENERATED, 0.0, 10.0), -1, -2),)
+)
+"""Short answers and long ones."""
 KEEP = Law((0.9,), (0.01,), 1e5)
 DROP = Law((0.01,), (0.01,), 1e5)
 
 
-def push(agent: Agent, version: int = 1, ttl: float = 60.0, trust: float = 1.0) -> None:
+def push(agent: Agent, version: int = 1, trust: float = 1.0, table: DecisionTable = TAGGED) -> None:
     """Parameters under which requests tagged `keep` are worth more than all others."""
-    parameters = ParameterSet(version, ttl, trust, Score.HAZARD, 60.0, DROP, (KEEP, DROP), TAGGED)
+    parameters = ParameterSet(version, 60.0, trust, Score.HAZARD, 60.0, DROP, (KEEP, DROP), table)
     ack = agent.intake.consider(encode(Push(WIRE, parameters)), agent.clock())
     assert ack.accepted, ack.reason
 
@@ -103,6 +107,70 @@ def test_without_parameters_in_force_the_order_is_lru_again(cache, control, cloc
     assert agent.state().order == "lru" and agent.state().active == 0
 
 
+def test_a_request_is_of_a_category_when_it_has_finished(cache, control, clock) -> None:
+    """How much it generated decides where its blocks go, and is told the sidecar."""
+    ours = cache(100)
+    agent = control(ours)
+    sent: list[Admission | Finish] = []
+    agent.channel.send = sent.append
+    push(agent, table=ANSWERED)
+    rng = random.Random(8)
+    for blocks, generated in ((12, 10), (20, 11)):
+        request = ours.request(prompt(rng, blocks))
+        ours.admit(request)
+        clock.now += 2.5
+        ours.finish(request, generated)
+    assert agent.queue.core.cached()[DEFAULT:].tolist() == [0, 12, 20]
+    assert [type(record) for record in sent] == [Admission, Finish] * 2
+    assert [record.number for record in sent] == [0, 0, 1, 1]
+    assert sent[1::2] == [Finish(102.5, 0, 10), Finish(105.0, 1, 11)]
+
+
+def test_numbers_keep_their_meaning_within_a_lineage(cache, control, clock) -> None:
+    """Blocks stay in their category from table to table, and in none under another lineage."""
+    ours = cache(100)
+    agent = control(ours)
+    push(agent, 1)
+    rng = random.Random(9)
+    request = ours.request(prompt(rng, 12), arguments={"wactl_category": "keep"})
+    ours.admit(request)
+    ours.finish(request)
+
+    def counted() -> list[int]:
+        """Cached blocks of no category, of the first, …; after a request that caches none."""
+        other = ours.request([1])
+        ours.admit(other)
+        ours.finish(other)
+        return agent.queue.core.cached()[DEFAULT:].tolist()
+
+    assert counted() == [0, 12]
+    push(agent, 2, table=ANSWERED)
+    assert counted() == [0, 12]
+    clock.now += 61.0  # expired: the numbers are still theirs when it is pushed again
+    assert counted() == [0, 12]
+    push(agent, 3, table=msgspec.structs.replace(ANSWERED, lineage=2))
+    assert counted() == [12]
+    assert agent.errors == 0
+
+
+def test_a_preempted_request_finishes_once(cache, control, clock) -> None:
+    """Its end is told when it is one, under the number of its first admission."""
+    ours = cache(60)
+    agent = control(ours)
+    sent: list[Admission | Finish] = []
+    agent.channel.send = sent.append
+    request = ours.request(prompt(random.Random(2), 20))
+    ours.admit(request)
+    ours.preempt(request)
+    ours.admit(request)
+    ours.finish(request, 4)
+    assert [(type(record), record.number) for record in sent] == [
+        *((Admission, 0), (Admission, 0), (Finish, 0))
+    ]
+    assert [record.replay for record in sent[:2]] == [False, True]
+    assert sent[2].generated == 4
+
+
 def test_blocks_of_preempted_requests_go_last(cache, control, clock) -> None:
     """A preempted request finds its blocks again after others took all that was left."""
     ours = cache(60)
@@ -120,7 +188,7 @@ def test_blocks_of_preempted_requests_go_last(cache, control, clock) -> None:
         ours.finish(kept)
     assert ours.admit(victim) == 20 * BLOCK
     ours.finish(victim)
-    assert agent.recorder.admitted == 7
+    assert agent.recorder.admitted == 6
     assert not (agent.queue.core.blocks["category"] == LAST_RESORT).any()
 
 
@@ -152,7 +220,7 @@ def test_an_internal_error_stands_the_agent_down_and_the_engine_goes_on(
     cache, control, clock
 ) -> None:
     """Whatever part fails, the same operation succeeds on a stock queue with all free blocks."""
-    for broken in ("pop", "append", "prepend", "tag", "order", "admit"):
+    for broken in ("pop", "append", "prepend", "tag", "order", "admit", "finish"):
         ours = cache(64)
         agent = control(ours)
         push(agent)
@@ -166,7 +234,7 @@ def test_an_internal_error_stands_the_agent_down_and_the_engine_goes_on(
         def fail(*_: object, **__: object) -> None:
             raise ArithmeticError("broken on purpose")
 
-        target = agent.recorder if broken == "admit" else agent.queue.core
+        target = agent.recorder if broken in ("admit", "finish") else agent.queue.core
         setattr(target, broken, fail)
         if broken == "order":
             list(ours.manager.block_pool.free_block_queue.iter_blocks_after(None))
@@ -243,23 +311,3 @@ def test_what_it_does_not_understand_it_leaves_alone(cache, run_dir, clock) -> N
     with pytest.raises(NotSupported, match="prefix caching is off"):
         Agent(other.manager, 0, run_dir, clock)
     assert not vars(other.manager).get("free")
-
-
-def test_a_request_says_what_it_is_without_saying_what_it_holds(cache, control, clock) -> None:
-    """Session, tenant and tag travel as digests; neither they nor tokens are in a record."""
-    ours = cache(64)
-    agent = control(ours)
-    sent = []
-    agent.channel.send = sent.append  # type: ignore[method-assign]
-    request = ours.request(
-        [7777777] * 40,
-        session_id="alice's session",
-        cache_salt="secret-salt",
-        priority=-3,
-        arguments={"wactl_category": "x" * 10_000},
-    )
-    ours.admit(request)
-    raw = msgspec.msgpack.encode(sent[0])
-    assert b"alice" not in raw and b"secret" not in raw and b"xxx" not in raw
-    assert msgspec.msgpack.encode(7777777) not in raw
-    assert len(raw) < 300

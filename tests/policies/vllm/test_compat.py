@@ -7,9 +7,11 @@ import subprocess
 import sys
 
 import pytest
+from vllm.sampling_params import SamplingParams
 from vllm.v1.core.kv_cache_manager import KVCacheManager
-from vllm.v1.core.kv_cache_utils import FreeKVCacheBlockQueue
+from vllm.v1.core.kv_cache_utils import FreeKVCacheBlockQueue, KVCacheBlock
 from vllm.v1.core.sched.scheduler import Scheduler
+from vllm.v1.request import Request
 from wactl.policies.vllm import compat, install
 
 
@@ -25,6 +27,9 @@ def test_the_installed_vllm_is_the_one_known() -> None:
         (FreeKVCacheBlockQueue, "popleft_n", lambda self, n, hint: None, "hint"),
         (KVCacheManager, "free", lambda self, request, keep: None, "keep"),
         (KVCacheManager, "record_prefix_cache_stats", None, "gone"),
+        (Request, "num_output_tokens", None, "Request has no field num_output_tokens"),
+        (KVCacheBlock, "ref_cnt", None, "KVCacheBlock has no field ref_cnt"),
+        (SamplingParams, "max_tokens", None, "SamplingParams has no field max_tokens"),
     ],
 )
 def test_any_drift_is_named_and_vllm_stays_as_it_is(

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from wactl.simulations.bench import replay, yardstick
-from wactl.simulations.bench.traffic import BenchError
+from wactl.simulations.bench.errors import BenchError
 from wactl.simulations.readers import load_trace
 from wactl.simulations.workload import generate, trace_of
 

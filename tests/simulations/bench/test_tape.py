@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from wactl.simulations.bench.errors import BenchError
 from wactl.simulations.bench.players import OurPlayer, Player, stock_player
 from wactl.simulations.bench.record import parameters, push, record
 from wactl.simulations.bench.tape import Kind, Tape, cast
-from wactl.simulations.bench.traffic import TURNOVER, BenchError, made_up
+from wactl.simulations.bench.traffic import TURNOVER, made_up
 
 BLOCKS = 600
 REQUESTS = 60

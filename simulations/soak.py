@@ -1,0 +1,239 @@
+"""A day of mixed traffic through engine's side and sidecar's side, in compressed time.
+
+Run it as ``python -m wactl.simulations.soak --hours 24``. What may not grow is watched: resident
+memory, the time of a refit, the numbers that categories use up. Every record and every parameter
+set goes over the wire's encoding. The engine is restarted every six hours, its sidecar going on
+from what it had learned, and the rules are edited in between. Ends with 1 if a promise was broken.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from ..controller.learned import Kept, Origin, go_on, snapshot
+from ..controller.loop import Loop
+from ..controller.numbering import NUMBERS
+from ..controller.rules import Rule, Rules, load_rules
+from ..controller.settings import Settings
+from ..policies.errors import WactlError
+from ..policies.features import LENGTH
+from ..policies.intake import Intake
+from ..policies.messages import WIRE, Push, Records, decode_report, encode
+from ..policies.table import Condition
+from .cache import SimulatedCache
+from .generate.plan import Plan
+from .generate.presets import generate
+from .trace import Trace
+
+CAPACITY = 1000
+RATE = 2.0
+"""Requests a second."""
+RESTART = 6 * 3600.0
+"""Seconds between two restarts of the engine."""
+EDIT = 5 * 3600.0
+"""Seconds between two edits of the rules."""
+SETTLED = 2 * 3600.0
+"""Seconds after which memory may not grow."""
+GROWTH = 0.05
+"""By which share memory may exceed what it was then."""
+SLOWER = 1.5
+"""By which factor refits of the last quarter may be slower than those of the second."""
+
+EDITED = Rule("long", (Condition(LENGTH, 4096.0, 1e9),))
+"""The rule that comes and goes."""
+
+
+class SoakError(WactlError):
+    """A promise was broken; the text says which."""
+
+
+@dataclass(frozen=True)
+class Hour:
+    """What was seen at the end of one hour."""
+
+    hour: float
+    requests: int
+    resident_mb: float
+    refit_ms: float
+    """Processor time, the median of this hour."""
+    version: int
+    free_numbers: int
+    hit_ratio: float
+
+
+class Soak:
+    """Engine's and sidecar's side over a trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.settings = Settings()
+        self.rules: tuple[Rules, Rules] = _rules(self.settings)
+        self.hours: list[Hour] = []
+        self.edits = self.restarts = 0
+        self._highest = 0
+        self._sequence = 0
+        self._start()
+
+    def run(self, hours: float) -> None:
+        """Serve the whole trace, an hour's row at a time. Raises `SoakError`."""
+        refits: list[float] = []
+        free, hits, blocks, due = NUMBERS, 0, 0, 3600.0
+        times = self.trace.times
+        for request in range(self.trace.requests):
+            now = float(times[request])
+            while now >= due:
+                ratio = hits / max(1, blocks)
+                self._note(due / 3600.0, request, refits, free, ratio)
+                refits, free, hits, blocks, due = [], NUMBERS, 0, 0, due + 3600.0
+            if now >= RESTART * (self.restarts + 1):
+                self._restart(now)
+            if now >= EDIT * (self.edits + 1):
+                self.edits += 1
+                self.loop.learner.follow(self.rules[self.edits % 2])
+            hits += self._serve(request)
+            blocks += int(self.trace.offsets[request + 1] - self.trace.offsets[request])
+            started = time.thread_time()
+            if self.loop.step(now):
+                refits.append(time.thread_time() - started)
+                self._push(now)
+            numbering = self.loop.learner.categories.numbering
+            free = min(free, NUMBERS - len(numbering.numbers()) - len(numbering.retired))
+        if due - 3600.0 < hours * 3600.0:
+            ratio = hits / max(1, blocks)
+            self._note(hours, self.trace.requests, refits, free, ratio)
+
+    def _start(self) -> None:
+        self.intake = Intake()
+        self.cache = SimulatedCache(self.trace, CAPACITY)
+        shift, tokens = self.cache.recorder.shift, self.trace.tokens_per_block
+        lineage, rules = 1 + self.restarts, self.rules[self.edits % 2]
+        self.loop = Loop(self.settings, rules, CAPACITY, shift, lineage, tokens)
+        self.origin = Origin(f"soak {self.restarts}", tokens, shift)
+
+    def _restart(self, now: float) -> None:
+        """The engine is gone with its cache; another one begins, the same sidecar beside it."""
+        kept = Kept(snapshot(self.loop, self.origin, None, now).pack, now)
+        self.restarts += 1
+        self._start()
+        go_on(self.loop, kept.pack(), self.origin, self.intake.version, now, 0.0)
+
+    def _serve(self, request: int) -> int:
+        admission, finish = self.cache.serve(request)
+        records = Records(WIRE, self.origin.engine, self._sequence, (admission,), (finish,))
+        self._sequence += 1
+        report = decode_report(encode(records))
+        assert isinstance(report, Records)
+        for heard in report.admissions:
+            self.loop.admit(heard)
+        for ended in report.finishes:
+            self.loop.finish(ended)
+        return admission.hits
+
+    def _push(self, now: float) -> None:
+        version = max(self._highest, self.intake.version) + 1
+        if (parameters := self.loop.parameters(version)) is None:
+            return
+        ack = self.intake.consider(encode(Push(WIRE, parameters)), now)
+        if not ack.accepted:
+            raise SoakError(f"at {now:.0f} s the engine refused version {version}: {ack.reason}")
+        if ack.version <= self._highest:
+            raise SoakError(f"version {ack.version} came after {self._highest}")
+        self._highest = ack.version
+        orders = self.intake.in_force(now)
+        assert orders is not None, "it was accepted just now"
+        self.cache.obey(orders)
+        self.loop.ran(self.loop.gate.running, now)
+        self.loop.drained(self.cache.queue.cached().tolist())
+
+    def _note(
+        self, hour: float, requests: int, refits: Sequence[float], free: int, ratio: float
+    ) -> None:
+        gc.collect()
+        refit = 1e3 * float(np.median(refits)) if refits else 0.0
+        row = Hour(hour, requests, resident_mb(), refit, self._highest, free, ratio)
+        self.hours.append(row)
+        print(
+            f"| {row.hour:.1f} | {row.requests} | {row.resident_mb:.0f} | {row.refit_ms:.1f} "
+            f"| {row.version} | {row.free_numbers} | {row.hit_ratio:.3f} |",
+            flush=True,
+        )
+
+
+def broken(hours: Sequence[Hour], settled: float = SETTLED) -> list[str]:
+    """Which promises were broken, as sentences."""
+    found = []
+    later = [row for row in hours if 3600.0 * row.hour >= settled]
+    if not later:
+        return ["it was too short to tell whether memory grows"]
+    first, most = later[0].resident_mb, max(row.resident_mb for row in later)
+    if most > (1.0 + GROWTH) * first:
+        found.append(f"memory grew from {first:.0f} to {most:.0f} MB")
+    quarter = max(1, len(later) // 4)
+    second, last = later[:quarter], later[-quarter:]
+    before, after = (float(np.median([row.refit_ms for row in rows])) for rows in (second, last))
+    if after > SLOWER * before:
+        found.append(f"a refit takes {after:.1f} ms instead of {before:.1f}")
+    if (free := min(row.free_numbers for row in hours)) < 1:
+        found.append(f"category numbers ran out: {free} free")
+    versions = [row.version for row in hours]
+    if any(b <= a for a, b in pairwise(versions)):
+        found.append("an hour went by without a newer version")
+    return found
+
+
+def resident_mb() -> float:
+    """What the kernel says this process has in memory."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def _rules(settings: Settings) -> tuple[Rules, Rules]:
+    shipped = load_rules(settings.rules)
+    return shipped, (EDITED, *shipped)
+
+
+def soak(hours: float, rate: float) -> Soak:
+    """Run it; its rows are printed as they come. Raises `SoakError`."""
+    trace = generate("mixed", Plan(seconds=3600.0 * hours, rate=rate))
+    print(f"{trace.requests} requests, {trace.accesses} block accesses, {CAPACITY} blocks\n")
+    print("| hour | requests | resident MB | refit ms | version | free numbers | hit ratio |")
+    print("|--:|--:|--:|--:|--:|--:|--:|", flush=True)
+    run = Soak(trace)
+    run.run(hours)
+    return run
+
+
+def main(
+    hours: Annotated[float, typer.Option(min=0.1, help="Hours of the traffic's time.")] = 24.0,
+    rate: Annotated[float, typer.Option(min=0.1, help="Requests a second.")] = RATE,
+) -> None:
+    """Serve hours of mixed traffic in compressed time; 1 if something grew."""
+    start = time.monotonic()
+    run = soak(hours, rate)
+    wrong = broken(run.hours)
+    print(
+        f"\n{run.restarts} restarts of the engine, {run.edits} edits of the rules, "
+        f"{time.monotonic() - start:.0f} s"
+    )
+    if wrong:
+        raise SoakError("; ".join(wrong))
+    print("memory flat, refits as fast as before, numbers left, versions rising")
+
+
+if __name__ == "__main__":
+    try:
+        typer.run(main)
+    except WactlError as error:
+        print(f"wactl: {error}", file=sys.stderr)
+        sys.exit(1)
