@@ -185,7 +185,10 @@ def test_lost_messages_are_told(
     """While a capture is stopped the sockets fill up; what they lose is counted to the last."""
     none = Admission(0.0, (0.0,) * len(FEATURES), 0, 0, 0, False, False, b"", b"", 0)
     ended = Finish(0.0, 0, 1)
-    numbers = {name: 0 for name in EngineState.__struct_fields__}
+    numbers = {name: 0 for name in EngineState.__struct_fields__} | {
+        "blocks": 9,
+        "block_tokens": 16,
+    }
     words = {"version": "0", "order": "lru", "reason": "", "cached": ()}
     state, sent = EngineState(**(numbers | words)), 30_000
     with zmq.Context(1) as context, context.socket(zmq.PUB) as socket:

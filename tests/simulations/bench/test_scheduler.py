@@ -31,7 +31,8 @@ def test_a_request_costs_something(cache: int, one_in: int) -> None:
 def test_memory_is_a_record_a_block_and_one_index() -> None:
     """So it grows with the cache by just that."""
     small, large = memory(1000), memory(50_000)
-    assert BLOCK.itemsize <= large.bytes_per_block < BLOCK.itemsize + 2
+    # Beside the record a flag and a reference to vLLM's block.
+    assert BLOCK.itemsize + 9 <= large.bytes_per_block < BLOCK.itemsize + 10
     # What does not grow, the heads of the queues most of all, is some kilobytes.
     assert 1000 * (small.bytes_per_block - large.bytes_per_block) < 16_000
     assert large.index_bytes == pytest.approx(small.index_bytes, rel=0.05)
