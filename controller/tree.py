@@ -2,8 +2,10 @@
 
 Of each node it is asked which division of its cells, at one bucket of one feature, makes the
 ages of reuse most likely, if either side had its own hazard in each of sixteen spans of age.
-The best division of all is made first, and so on until none gains more than chance would, or
-there are as many leaves as allowed. So the least telling divisions are the ones left out.
+The best division of all is made first, and so on until none is worth its price, or there are as
+many leaves as allowed. So the least telling divisions are the ones left out. The price is what
+hit ratios prefer, not a test of significance: of the hundred divisions tried at a node chance
+alone makes some gain as much, and a division too many costs little where leaves borrow.
 
 The log likelihood of a hazard constant over a span with ``e`` events in ``x`` seconds waited is
 ``e log(e / x) − e``. A division adds a parameter for each span with any events, and under the
