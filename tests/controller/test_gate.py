@@ -125,6 +125,7 @@ def test_of_a_sample_the_engine_may_differ_by_more() -> None:
     found = look(RUNS, beyond)
     assert found.phase is Phase.FALLBACK
     assert "over 600 s the engine" in found.reason
+    assert look(RUNS, beyond, obeyed=False) == RUNS
 
 
 def test_a_better_one_takes_over() -> None:

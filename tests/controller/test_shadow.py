@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from wactl.controller.shadow import Shadow
-from wactl.policies.blocks import Ids
+from wactl.policies.blocks import FIRST_CATEGORY, Ids
 from wactl.policies.features import POSITION, TURN, blank_features
 from wactl.policies.intake import Orders, orders_of
 from wactl.policies.parameters import Law, ParameterSet, Score
@@ -141,6 +141,24 @@ def test_orders_make_a_difference(chats: Trace) -> None:
             end(shadow, places, told, now)
         totals.append(hits)
     assert totals[0] == totals[1] != totals[2]
+
+
+def test_a_place_that_went_to_another_block_is_no_parent_any_more() -> None:
+    """Or what was behind the former block would protect the new one."""
+    worthless, precious = FIRST_CATEGORY, FIRST_CATEGORY + 2
+    shadow = Shadow(4, 2)
+    shadow.obey(made_up_orders())
+
+    def run(places: list[int], category: int, now: float) -> int:
+        hits = shadow.admit(np.array(places), now)
+        shadow.release(np.array(places), 0, np.array([category, category]), now, now)
+        return hits
+
+    run([0, 1], precious, 1.0)
+    shadow.drop(np.array([0]))
+    assert run([0], worthless, 2.0) == 0
+    assert run([2], precious, 3.0) == 0
+    assert run([1], precious, 4.0) == 1
 
 
 @pytest.mark.parametrize(

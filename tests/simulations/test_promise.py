@@ -51,6 +51,8 @@ def test_the_worst_window_and_how_long_it_took(ticks: Trace) -> None:
     assert found.back == pytest.approx(90.0, abs=1.0)
     never = worst(ticks, outcome(ADAPTIVE, lost, Gate(), runs), outcome(LRU, all_hit))
     assert never.back is None
+    at_once = worst(ticks, outcome(ADAPTIVE, lost, Gate()), outcome(LRU, all_hit))
+    assert at_once.back == 0.0
 
 
 def test_what_is_lost_while_it_warms_up_does_not_count(ticks: Trace) -> None:
