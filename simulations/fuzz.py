@@ -40,7 +40,7 @@ from ..policies.messages import (
     encode,
 )
 from ..policies.queue import FreeQueue
-from .bench.controller import _state
+from .bench.controller import state_of
 from .controlled import Controlled
 from .generate.plan import Plan
 from .generate.presets import generate
@@ -68,7 +68,7 @@ def honest(seconds: float = 300.0) -> tuple[list[bytes], list[bytes]]:
         admission, finish = controlled.cache.serve(request)
         controlled.loop.admit(admission)
         controlled.loop.finish(finish)
-        state = msgspec.structs.replace(_state(200), admitted=request)
+        state = msgspec.structs.replace(state_of(200), admitted=request)
         reports += [
             encode(Records(WIRE, "fuzz", sequence, (admission,), (finish,))),
             encode(Heartbeat(WIRE, "fuzz", sequence + 1, admission.time, state)),
@@ -196,7 +196,7 @@ class FuzzedSidecar:
         self._played = _Played()
         self._link.stream = self._played  # type: ignore[assignment]  # reads nothing else of it
         self._taken = 0
-        beat = Heartbeat(WIRE, "fuzz", 0, 0.0, _state(200))
+        beat = Heartbeat(WIRE, "fuzz", 0, 0.0, state_of(200))
         self._played.waiting.append(beat)
 
     def _work(self, wall: float) -> None:

@@ -39,16 +39,10 @@ from .trace import Trace
 CAPACITY = 1000
 RATE = 2.0
 """Requests a second."""
-RESTART = 6 * 3600.0
-"""Seconds between two restarts of the engine."""
-EDIT = 5 * 3600.0
-"""Seconds between two edits of the rules."""
-SETTLED = 2 * 3600.0
-"""Seconds after which memory may not grow."""
 GROWTH = 0.05
 """By which share memory may exceed what it was then."""
 SLOWER = 1.5
-"""By which factor refits of the last quarter may be slower than those of the second."""
+"""By which factor refits of the last quarter may be slower than those of the first."""
 
 EDITED = Rule("long", (Condition(LENGTH, 4096.0, 1e9),))
 """The rule that comes and goes."""
@@ -59,14 +53,29 @@ class SoakError(WactlError):
 
 
 @dataclass(frozen=True)
-class Hour:
-    """What was seen at the end of one hour."""
+class Pace:
+    """When what is done, in seconds of the traffic's time."""
 
-    hour: float
+    row: float = 3600.0
+    """Between two looks at what may not grow."""
+    restart: float = 6 * 3600.0
+    """Between two restarts of the engine."""
+    edit: float = 5 * 3600.0
+    """Between two edits of the rules."""
+    settled: float = 2 * 3600.0
+    """After which memory may not grow."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was seen at the end of a stretch."""
+
+    time: float
+    """Seconds."""
     requests: int
     resident_mb: float
     refit_ms: float
-    """Processor time, the median of this hour."""
+    """Processor time, the median of this stretch."""
     version: int
     free_numbers: int
     hit_ratio: float
@@ -75,30 +84,30 @@ class Hour:
 class Soak:
     """Engine's and sidecar's side over a trace."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, pace: Pace) -> None:
         self.trace = trace
+        self.pace = pace
         self.settings = Settings()
         self.rules: tuple[Rules, Rules] = _rules(self.settings)
-        self.hours: list[Hour] = []
+        self.rows: list[Row] = []
         self.edits = self.restarts = 0
         self._highest = 0
         self._sequence = 0
         self._start()
 
-    def run(self, hours: float) -> None:
-        """Serve the whole trace, an hour's row at a time. Raises `SoakError`."""
+    def run(self) -> None:
+        """Serve the whole trace, a row at a time. Raises `SoakError`."""
         refits: list[float] = []
-        free, hits, blocks, due = NUMBERS, 0, 0, 3600.0
-        times = self.trace.times
+        pace, times = self.pace, self.trace.times
+        free, hits, blocks, due = NUMBERS, 0, 0, pace.row
         for request in range(self.trace.requests):
             now = float(times[request])
-            while now >= due:
-                ratio = hits / max(1, blocks)
-                self._note(due / 3600.0, request, refits, free, ratio)
-                refits, free, hits, blocks, due = [], NUMBERS, 0, 0, due + 3600.0
-            if now >= RESTART * (self.restarts + 1):
+            if now >= due:
+                self._note(due, request, refits, free, hits / max(1, blocks))
+                refits, free, hits, blocks, due = [], NUMBERS, 0, 0, due + pace.row
+            if now >= pace.restart * (self.restarts + 1):
                 self._restart(now)
-            if now >= EDIT * (self.edits + 1):
+            if now >= pace.edit * (self.edits + 1):
                 self.edits += 1
                 self.loop.learner.follow(self.rules[self.edits % 2])
             hits += self._serve(request)
@@ -109,9 +118,7 @@ class Soak:
                 self._push(now)
             numbering = self.loop.learner.categories.numbering
             free = min(free, NUMBERS - len(numbering.numbers()) - len(numbering.retired))
-        if due - 3600.0 < hours * 3600.0:
-            ratio = hits / max(1, blocks)
-            self._note(hours, self.trace.requests, refits, free, ratio)
+        self._note(float(times[-1]), self.trace.requests, refits, free, hits / max(1, blocks))
 
     def _start(self) -> None:
         self.intake = Intake()
@@ -157,38 +164,38 @@ class Soak:
         self.loop.drained(self.cache.queue.cached().tolist())
 
     def _note(
-        self, hour: float, requests: int, refits: Sequence[float], free: int, ratio: float
+        self, now: float, requests: int, refits: Sequence[float], free: int, ratio: float
     ) -> None:
         gc.collect()
         refit = 1e3 * float(np.median(refits)) if refits else 0.0
-        row = Hour(hour, requests, resident_mb(), refit, self._highest, free, ratio)
-        self.hours.append(row)
+        row = Row(now, requests, resident_mb(), refit, self._highest, free, ratio)
+        self.rows.append(row)
         print(
-            f"| {row.hour:.1f} | {row.requests} | {row.resident_mb:.0f} | {row.refit_ms:.1f} "
+            f"| {row.time / 3600.0:.1f} | {row.requests} | {row.resident_mb:.0f} | {row.refit_ms:.1f} "
             f"| {row.version} | {row.free_numbers} | {row.hit_ratio:.3f} |",
             flush=True,
         )
 
 
-def broken(hours: Sequence[Hour], settled: float = SETTLED) -> list[str]:
-    """Which promises were broken, as sentences."""
+def broken(rows: Sequence[Row], settled: float) -> list[str]:
+    """Which promises were broken, as sentences; memory may grow for ``settled`` seconds."""
     found = []
-    later = [row for row in hours if 3600.0 * row.hour >= settled]
+    later = [row for row in rows if row.time >= settled]
     if not later:
         return ["it was too short to tell whether memory grows"]
     first, most = later[0].resident_mb, max(row.resident_mb for row in later)
     if most > (1.0 + GROWTH) * first:
         found.append(f"memory grew from {first:.0f} to {most:.0f} MB")
     quarter = max(1, len(later) // 4)
-    second, last = later[:quarter], later[-quarter:]
-    before, after = (float(np.median([row.refit_ms for row in rows])) for rows in (second, last))
+    ends = later[:quarter], later[-quarter:]
+    before, after = (float(np.median([row.refit_ms for row in end])) for end in ends)
     if after > SLOWER * before:
         found.append(f"a refit takes {after:.1f} ms instead of {before:.1f}")
-    if (free := min(row.free_numbers for row in hours)) < 1:
+    if (free := min(row.free_numbers for row in rows)) < 1:
         found.append(f"category numbers ran out: {free} free")
-    versions = [row.version for row in hours]
+    versions = [row.version for row in rows]
     if any(b <= a for a, b in pairwise(versions)):
-        found.append("an hour went by without a newer version")
+        found.append("a stretch went by without a newer version")
     return found
 
 
@@ -203,25 +210,26 @@ def _rules(settings: Settings) -> tuple[Rules, Rules]:
     return shipped, (EDITED, *shipped)
 
 
-def soak(hours: float, rate: float) -> Soak:
-    """Run it; its rows are printed as they come. Raises `SoakError`."""
-    trace = generate("mixed", Plan(seconds=3600.0 * hours, rate=rate))
+def soak(seconds: float, rate: float, pace: Pace) -> Soak:
+    """Run so much traffic; the rows are printed as they come. Raises `SoakError`."""
+    trace = generate("mixed", Plan(seconds=seconds, rate=rate))
     print(f"{trace.requests} requests, {trace.accesses} block accesses, {CAPACITY} blocks\n")
     print("| hour | requests | resident MB | refit ms | version | free numbers | hit ratio |")
     print("|--:|--:|--:|--:|--:|--:|--:|", flush=True)
-    run = Soak(trace)
-    run.run(hours)
+    run = Soak(trace, pace)
+    run.run()
     return run
 
 
 def main(
-    hours: Annotated[float, typer.Option(min=0.1, help="Hours of the traffic's time.")] = 24.0,
+    hours: Annotated[int, typer.Option(min=3, help="Hours of the traffic's time.")] = 24,
     rate: Annotated[float, typer.Option(min=0.1, help="Requests a second.")] = RATE,
 ) -> None:
     """Serve hours of mixed traffic in compressed time; 1 if something grew."""
     start = time.monotonic()
-    run = soak(hours, rate)
-    wrong = broken(run.hours)
+    pace = Pace()
+    run = soak(3600.0 * hours, rate, pace)
+    wrong = broken(run.rows, pace.settled)
     print(
         f"\n{run.restarts} restarts of the engine, {run.edits} edits of the rules, "
         f"{time.monotonic() - start:.0f} s"

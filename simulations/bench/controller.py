@@ -130,7 +130,7 @@ def lived(cache_blocks: int, seconds: float) -> Lived:
         run_dir = private_dir(Path(folder) / "run")
         with _sidecar(Path(folder), run_dir) as sidecar:
             channel = Channel(
-                run_dir, 0, "bench", time.monotonic, Intake(), lambda: _state(cache_blocks)
+                run_dir, 0, "bench", time.monotonic, Intake(), lambda: state_of(cache_blocks)
             )
             try:
                 _until_met(run_dir)
@@ -186,7 +186,7 @@ def _refit(learner: Learner, now: float) -> float:
 def _meet(sender: zmq.Socket[bytes], link: Link, cache_blocks: int) -> Loop:
     """Wait until what is sent arrives; the loop that begins then."""
     for _ in range(200):
-        sender.send(encode(Heartbeat(WIRE, "bench", 0, 0.0, _state(cache_blocks))))
+        sender.send(encode(Heartbeat(WIRE, "bench", 0, 0.0, state_of(cache_blocks))))
         time.sleep(0.02)
         link.work(Mode.SHADOW, 0.0)
         if link.loop is not None:
@@ -232,7 +232,8 @@ def _megabytes(pid: int, kind: str) -> float:
     return int(line.split()[1]) / 1024
 
 
-def _state(blocks: int) -> EngineState:
+def state_of(blocks: int) -> EngineState:
+    """What an engine of so many blocks tells that runs plain LRU."""
     return EngineState(
         rank=0,
         pid=os.getpid(),

@@ -54,8 +54,16 @@ def plan(folder: Path) -> Callable[..., Plan]:
     return make
 
 
+PAUSE = 0.1
+"""Seconds between two answers whose tokens are waited for."""
+
+
 class Load:
-    """Prompts in an endless loop, and a long answer whose tokens tell how long a step took."""
+    """Prompts in an endless loop, and short answers whose tokens tell how long a step took.
+
+    Between two of them there is a pause: vLLM's processes spin while a step is under way, and on
+    two cores nobody else would get any of either.
+    """
 
     def __init__(self, url: str) -> None:
         self.answers: list[Answered] = []
@@ -68,7 +76,7 @@ class Load:
             thread.start()
 
     def longest_step(self) -> float:
-        """Longest time in seconds without a token since the last call."""
+        """Longest time in seconds that a token was waited for since the last call."""
         longest, self._gap = self._gap, 0.0
         return longest
 
@@ -85,16 +93,17 @@ class Load:
             self.answers.extend(asyncio.run(load))
 
     def _pulse(self) -> None:
-        body = {"model": "tiny", "prompt": [7], "max_tokens": 1000, "ignore_eos": True}
+        body = {"model": "tiny", "prompt": [7], "max_tokens": 8, "ignore_eos": True}
         request = urllib.request.Request(
             f"{self._url}/v1/completions",
             json.dumps({**body, "stream": True}).encode(),
             {"Content-Type": "application/json"},
         )
         while not self._stop.is_set():
+            time.sleep(PAUSE)
+            last = time.monotonic()
             try:
                 with urllib.request.urlopen(request, timeout=60) as answer:
-                    last = time.monotonic()
                     for line in answer:
                         if line.startswith(b"data: {"):
                             now = time.monotonic()
@@ -145,11 +154,8 @@ class Stage:
         )
 
     def sidecar(self, **environment: str) -> subprocess.Popen[bytes]:
-        """`wactl run` beside the engine, which comes first for the processor (see docs/deploy.md).
-
-        Its log goes on where the last one's ended.
-        """
-        command = ["nice", sys.executable, "-m", "wactl", "run", "--config", str(self.settings)]
+        """`wactl run` beside the engine; its log goes on where the last one's ended."""
+        command = [sys.executable, "-m", "wactl", "run", "--config", str(self.settings)]
         with self.log.open("ab") as log:
             process = subprocess.Popen(command, env=self._environment(environment), stderr=log)
         self._running.append(process)

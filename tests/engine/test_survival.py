@@ -31,7 +31,7 @@ ROUNDS = 5
 TTL = 3.0
 START = 60.0
 """Seconds that a sidecar may take from its start to the first push, of which imports take most."""
-STALL = 3.0
+STALL = 1.0
 """Seconds that a step may take beyond the longest one without a sidecar: the processors are shared,
 and a process that starts takes its part."""
 
