@@ -38,8 +38,8 @@ class Lead:
     """Difference of the hit ratios."""
     noise: float
     """Its standard error."""
-    requests: float
-    """How many requests tell, older ones counting less."""
+    told: float
+    """How many requests made a difference, older ones counting less."""
 
     def beyond(self, sigmas: float, least: float) -> bool:
         """Whether it is ahead by more than noise of so many sigmas, and by ``least``."""
@@ -51,33 +51,34 @@ class Window:
 
     def __init__(self, seconds: float, size: int) -> None:
         self.seconds = seconds
-        self.requests = self.blocks = 0.0
+        self.blocks = 0.0
         self.hits = np.zeros(size)
         self._ahead = np.zeros((size, size))
         self._squares = np.zeros((size, size))
+        self._told = np.zeros((size, size))
 
     def count(self, blocks: float, hits: NDArray[np.float64]) -> None:
         """One more request, with so many blocks and hits of each contestant."""
-        self.requests += 1.0
         self.blocks += blocks
         self.hits += hits
         ahead = hits[:, None] - hits
         self._ahead += ahead
         self._squares += ahead * ahead
+        self._told += ahead != 0.0
 
     def fade(self, elapsed: float) -> None:
         """So many seconds have passed."""
         kept = math.exp(-elapsed / self.seconds)
-        self.requests *= kept
         self.blocks *= kept
-        for sums in (self.hits, self._ahead, self._squares):
+        for sums in (self.hits, self._ahead, self._squares, self._told):
             sums *= kept
 
     def lead(self, one: int, other: int) -> Lead:
         """By how much contestant ``one`` is ahead of ``other``."""
         blocks = max(self.blocks, 1.0)
         noise = math.sqrt(self._squares[one, other]) / blocks
-        return Lead(float(self._ahead[one, other]) / blocks, noise, self.requests)
+        told = float(self._told[one, other])
+        return Lead(float(self._ahead[one, other]) / blocks, noise, told)
 
 
 class Contest:

@@ -25,7 +25,7 @@ from .contest import ENGINE, LONG, LRU, SHORT, Lead
 SIGMAS = 3.0
 """Standard errors by which a candidate must be ahead of one that runs, or the engine behind."""
 
-RETURNS = 1.5
+RETURNS = 2.0
 """Standard errors by which it must be ahead of LRU to run after a fall."""
 
 SUSPECT = {SHORT: 2.0, LONG: 1.0}
@@ -38,8 +38,8 @@ WORTH = 0.001
 BEHIND = 0.002
 """Arrears in hit ratio below which nothing falls."""
 
-EVIDENCE = 50.0
-"""Requests that must have told something."""
+EVIDENCE = 6.0
+"""Requests that must have made a difference: few large ones tell nothing, whatever their noise."""
 
 SAMPLING = 0.03
 """Further arrears that the engine may have where shadows follow a sample: blocks that everybody
@@ -111,7 +111,7 @@ def _fallen(gate: Gate, evidence: Evidence, now: float, *, obeyed: bool) -> Gate
         checks += [(ENGINE, window, SIGMAS, BEHIND) for window in SUSPECT]
     for who, window, sigmas, least in checks:
         arrears = evidence.lead(LRU, who, window)
-        if arrears.requests >= EVIDENCE and arrears.beyond(sigmas, least):
+        if arrears.told >= EVIDENCE and arrears.beyond(sigmas, least):
             whose = "the engine" if who == ENGINE else "its shadow"
             reason = (
                 f"{running} stood down: over {window:.0f} s {whose} is "
@@ -132,7 +132,7 @@ def _promoted(
         if gate.phase is Phase.WARMING:
             fit = lead.points >= 0.0
         else:
-            fit = lead.requests >= EVIDENCE and lead.beyond(sigmas, WORTH)
+            fit = lead.told >= EVIDENCE and lead.beyond(sigmas, WORTH)
         if name != gate.running and fit and lately.points >= -lately.noise and lead.points > most:
             best, most = name, lead.points
     if best is None:

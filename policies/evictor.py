@@ -184,8 +184,8 @@ def tag(
             node.category = categories[1] if index < carried else categories[0]
             node.era = era
         node.depth = index + 1
-        node.parent = parent
-        if parent >= 0:
+        node.parent = parent if parent != block else NONE  # a hostile record may name it twice
+        if node.parent >= 0:
             node.parent_birth = blocks[parent].birth
         parent = block
 

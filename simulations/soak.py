@@ -171,8 +171,8 @@ class Soak:
         row = Row(now, requests, resident_mb(), refit, self._highest, free, ratio)
         self.rows.append(row)
         print(
-            f"| {row.time / 3600.0:.1f} | {row.requests} | {row.resident_mb:.0f} | {row.refit_ms:.1f} "
-            f"| {row.version} | {row.free_numbers} | {row.hit_ratio:.3f} |",
+            f"| {row.time / 3600.0:.1f} | {row.requests} | {row.resident_mb:.0f} "
+            f"| {row.refit_ms:.1f} | {row.version} | {row.free_numbers} | {row.hit_ratio:.3f} |",
             flush=True,
         )
 

@@ -38,7 +38,8 @@ def test_a_window_sums_what_lies_back_less_and_less(
     lead = window.lead(0, 1)
     assert lead.points == pytest.approx(ahead / whole)
     assert lead.noise == pytest.approx(math.sqrt(squares) / whole)
-    assert lead.requests == pytest.approx(math.fsum(weight for weight, _, _ in told))
+    differed = math.fsum(weight for weight, _, scores in told if scores[0] != scores[1])
+    assert lead.told == pytest.approx(differed)
 
 
 @UNHURRIED
@@ -54,7 +55,7 @@ def test_who_is_ahead_is_said_the_same_both_ways(
     for one in range(3):
         for other in range(3):
             lead, back = window.lead(one, other), window.lead(other, one)
-            assert lead == Lead(-back.points, back.noise, back.requests)
+            assert lead == Lead(-back.points, back.noise, back.told)
     assert window.lead(1, 1).points == window.lead(1, 1).noise == 0.0
 
 
@@ -107,7 +108,7 @@ def test_requests_that_do_not_read_the_cache_tell_nothing() -> None:
     """But their blocks are stored like others'."""
     contest = Contest(100, 20, 0, ("other",))
     assert play(contest, engine=0, counted=False) == {LRU: 0, "other": 0}
-    assert contest.lead(ENGINE, LRU, LONG).requests == contest.total_blocks == 0
+    assert contest.lead(ENGINE, LRU, LONG).told == contest.total_blocks == 0
     assert contest.admit(np.arange(4), 4, 0, 9.0, counted=True) == {LRU: 4, "other": 4}
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from wactl.controller.link import Link
 from wactl.controller.loop import Loop
 from wactl.controller.rules import Rule
 from wactl.controller.settings import Settings
@@ -19,7 +20,7 @@ from wactl.policies.messages import Admission, Finish
 from wactl.simulations.fuzz import FuzzedSidecar, FuzzError, fuzz, honest
 from wactl.simulations.mutate import mutants
 
-MESSAGES = 50_000
+MESSAGES = 10_000
 
 
 @pytest.fixture(autouse=True)
@@ -50,8 +51,8 @@ def test_a_fault_is_told_with_its_message(run_dir: Path, monkeypatch: pytest.Mon
     def fail(*_: Any) -> None:
         raise fault
 
-    monkeypatch.setattr(Loop, "admit", fail)
-    with pytest.raises(FuzzError, match=r"kept in .*hostile\.msgpack.* a fault"):
+    monkeypatch.setattr(Link, "work", fail)
+    with pytest.raises(FuzzError, match=r"kept in .*hostile\.msgpack.*a fault"):
         fuzz(2_000, 7, run_dir)
     assert (run_dir / "hostile.msgpack").stat().st_size > 0
 
@@ -101,12 +102,14 @@ def test_a_block_without_a_place_holds_none() -> None:
 
 
 def test_a_key_twice_in_a_prompt() -> None:
-    """It is held twice and given back twice."""
+    """It is held twice and given back twice, and never behind itself."""
     stream = Stream()
-    stream.admit(0, [5 << 32, 6 << 32, 5 << 32], 0.0)
+    stream.admit(0, [5 << 32, 6 << 32, 5 << 32, 7 << 32, 7 << 32], 0.0)
     assert stream.sound()
     stream.loop.finish(Finish(1.0, 0, 1))
     assert int(stream.loop.contest.users.sum()) == 0
+    stream.admit(1, [7 << 32, 6 << 32], 2.0)
+    assert stream.sound()
 
 
 def test_a_number_that_comes_again() -> None:

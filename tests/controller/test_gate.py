@@ -32,12 +32,12 @@ class Told:
 
     ahead: dict[str, float] = field(default_factory=dict)
     lately: dict[str, float] = field(default_factory=dict)
-    requests: float = 1000.0
+    told: float = 1000.0
     sampled: bool = False
 
     def lead(self, one: str, other: str, window: float) -> Lead:
         of = {**self.ahead, **self.lately} if window == SHORT else self.ahead
-        return Lead(of.get(one, 0.0) - of.get(other, 0.0), NOISE, self.requests)
+        return Lead(of.get(one, 0.0) - of.get(other, 0.0), NOISE, self.told)
 
 
 RUNS = Gate(Phase.STEADY, "one", 100.0, "it is good", 0)
@@ -57,7 +57,7 @@ def test_lru_runs_until_nobody_is_behind() -> None:
 
 def test_with_laws_the_best_that_is_not_behind_runs() -> None:
     """No evidence is asked for: there is nothing to lose yet."""
-    told = Told({"one": 0.0, "other": 0.001}, requests=0.0)
+    told = Told({"one": 0.0, "other": 0.001}, told=0.0)
     found = look(Gate(), told, 30.0)
     assert (found.phase, found.running, found.since) == (Phase.STEADY, "other", 30.0)
     assert found.reason == "there are laws, and other is not behind LRU"
@@ -76,7 +76,7 @@ def test_what_runs_goes_on_when_nothing_is_clear() -> None:
         Told({"one": -0.9 * NOISE}),
         Told({"one": 0.0, "other": 2.9 * NOISE}),
         Told({"one": 0.1}, {"one": -1.9 * NOISE}),
-        Told({"one": -0.1, ENGINE: -0.1}, requests=EVIDENCE - 1),
+        Told({"one": -0.1, ENGINE: -0.1}, told=EVIDENCE - 1),
     ):
         assert look(RUNS, told) == RUNS
 
@@ -137,10 +137,10 @@ def test_a_better_one_takes_over() -> None:
 
 def test_after_a_fall_the_best_that_looks_better_runs_again() -> None:
     """Not before LRU has had its time, and not on little evidence."""
-    told = Told({"one": 1.6 * NOISE, "other": 2.0 * NOISE})
+    told = Told({"one": 2.1 * NOISE, "other": 2.5 * NOISE})
     assert look(RESTS, told, LATER - 1.0) == RESTS
-    assert look(RESTS, Told(told.ahead, requests=EVIDENCE - 1)) == RESTS
-    assert look(RESTS, Told({"one": 1.4 * NOISE})) == RESTS
+    assert look(RESTS, Told(told.ahead, told=EVIDENCE - 1)) == RESTS
+    assert look(RESTS, Told({"one": 1.9 * NOISE})) == RESTS
     found = look(RESTS, told)
     assert (found.phase, found.running, found.falls) == (Phase.STEADY, "other", 1)
 

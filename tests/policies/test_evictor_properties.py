@@ -5,7 +5,7 @@ Contents are paths in a tree: the prompt (0, 1, 1) shares its first two blocks w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -290,3 +290,13 @@ class ForgetfulEngine(Engine):
 def test_the_queue_does_what_the_model_says(engine: type[Engine]) -> None:
     """Every victim is the model's, no block is lost or given twice, no prefix goes too early."""
     run_state_machine_as_test(engine, settings=settings(max_examples=100, stateful_step_count=50))
+
+
+def test_no_block_is_behind_itself(example: Callable[..., ParameterSet]) -> None:
+    """A hostile record may name a block twice in a row; it is handed out once all the same."""
+    queue = FreeQueue(3, np.empty(0, np.int64))
+    queue.obey(orders_of(example()))
+    queue.append(np.array([0, 1]), 0.0)
+    queue.tag(np.array([2, 2]), 0, np.array([DEFAULT, DEFAULT]), 0.0)
+    queue.append(np.array([2]), 1.0)
+    assert sorted(queue.pop(3, 2.0)) == [0, 1, 2]

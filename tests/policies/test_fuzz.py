@@ -34,7 +34,7 @@ def test_it_tells_when_nothing_is_checked(example: Make, monkeypatch: pytest.Mon
     monkeypatch.setattr(
         "wactl.policies.intake.decode_push", lambda raw: unchecked.decode(raw).parameters
     )
-    with pytest.raises(FuzzError, match="parameters are in force though: trust 2.0"):
+    with pytest.raises(FuzzError, match=r"parameters are in force though: trust 2\.0"):
         FuzzedEngine().take(encode(Push(WIRE, replace(example(), trust=2.0))), 0.0)
 
 
