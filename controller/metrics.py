@@ -75,7 +75,7 @@ CATEGORY_GAUGES: dict[str, tuple[str, Callable[[Category], float | None]]] = {
     "wactl_category_reuse_probability": ("Probability of any reuse", lambda c: c.p),
     "wactl_category_mean_reuse_seconds": ("Mean time to reuse", lambda c: c.mean_reuse_seconds),
     "wactl_category_lifespan_seconds": ("Age that counts as dead", lambda c: c.lifespan_seconds),
-    "wactl_category_evidence_blocks": ("Observed blocks behind the fit", lambda c: c.evidence),
+    "wactl_category_evidence_requests": ("Requests behind the fit", lambda c: c.evidence),
     "wactl_category_cached_share": ("Share of the cached blocks", lambda c: c.cached_share),
 }
 

@@ -234,9 +234,9 @@ ROWS: dict[str, tuple[Graph, ...]] = {
         ),
         curve(
             "Evidence",
-            "Observed blocks behind the fit, older ones counting less.",
+            "Requests behind the fit, older ones counting less.",
             COUNT,
-            f"wactl_category_evidence_blocks{HERE}",
+            f"wactl_category_evidence_requests{HERE}",
             CATEGORY,
         ),
     ),
