@@ -186,8 +186,9 @@ def _best(
     spans = e.shape[1]
     whole_e, whole_x = np.zeros(spans), np.zeros(spans)
     for row in rows:
-        whole_e += e[row]
-        whole_x += x[row]
+        for span in range(spans):  # not `+=` of rows, whose views take six times as long
+            whole_e[span] += e[row, span]
+            whole_x[span] += x[row, span]
     cost = price * max(1.0, float(np.sum(whole_e > 0.5))) + _likelihood(whole_e, whole_x)
     best, column, value = 0.0, -1, -1
     for c in range(1, buckets.shape[1]):
@@ -195,8 +196,9 @@ def _best(
         lowest, highest = MOST, -1
         for row in rows:
             bucket = int(buckets[row, c])
-            at_e[bucket] += e[row]
-            at_x[bucket] += x[row]
+            for span in range(spans):
+                at_e[bucket, span] += e[row, span]
+                at_x[bucket, span] += x[row, span]
             lowest, highest = min(lowest, bucket), max(highest, bucket)
         if lowest >= highest:
             continue
