@@ -144,7 +144,8 @@ def test_what_the_status_says_is_what_is_scraped(told: Told) -> None:
     assert by(found, "wactl_requests_total", "engine") == {"0": 77.0, "1": 77.0}
     assert by(found, "wactl_lost_messages_total", "engine")["1"] == 2.0
     assert by(found, "wactl_category_reuse_probability", "category") == {"opening": 0.5}
-    assert by(found, "wactl_category_evidence_requests", "category") == {"opening": 100.0, "b": 100.0}
+    evidence = by(found, "wactl_category_evidence_requests", "category")
+    assert evidence == {"opening": 100.0, "b": 100.0}
     zero = {key: value for key, value in found.items() if ("engine", "0") in key[1]}
     prompt = by(zero, "wactl_prompt_blocks_total", "category")
     assert prompt == {"opening": 40.0, "b": 40.0}
