@@ -89,12 +89,13 @@ class Link:
         if (gate.phase, gate.running) != (before.phase, before.running):
             self.history.note("gate", f"{gate.phase.value}: {gate.reason}", self._now)
         if mode is Mode.ENFORCE and wall - self._heard < SILENT:
+            overruled = self._overruled()
             if changed:
                 chosen = gate.running != before.running
                 self._push(self.loop, "for what the gate chose" if chosen else "fitted anew")
             elif self.pusher.current is None:
                 self._push(self.loop, "as none of ours was in force")
-            elif self._overruled():
+            elif overruled:
                 self._push(self.loop, "as somebody else's was in force")
             self.pusher.keep_alive(self._now)
         elif self.pusher.current is not None:
@@ -246,11 +247,9 @@ class Link:
         """Whether the engine runs what somebody else pushed."""
         if self._pushed is None or self._active <= self._pushed.version:
             return False
-        log.warning(
-            "engine %d ran version %d, which somebody else pushed; it gets ours again",
-            self.rank,
-            self._active,
-        )
+        what = f"ran version {self._active}, which somebody else pushed; it gets ours again"
+        log.warning("engine %d %s", self.rank, what)
+        self.history.note("engine", what, self._now)
         return True
 
     def _push(self, loop: Loop, why: str) -> None:

@@ -15,11 +15,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import zmq
+from wactl.controller.learned import go_on
+from wactl.controller.loop import Loop
+from wactl.controller.rules import load_rules
+from wactl.controller.settings import load_settings
 from wactl.controller.state import decode
 from wactl.controller.status import NoSidecar, Request, Status, ask
-from wactl.policies.messages import WIRE, EngineState, Push, encode
+from wactl.policies.messages import WIRE, EngineState, Push, decode_ack, encode
 from wactl.policies.parameters import Law, ParameterSet, Score
 from wactl.policies.rundir import control_endpoint, records_endpoint
 from wactl.policies.table import EMPTY
@@ -204,6 +209,46 @@ def test_bad_company(stage: Any) -> None:
     assert later.errors == status.errors == 0
     assert later.requests > status.requests
     assert sidecar.poll() is None
+
+
+def test_wrong_laws_pushed_by_hand_are_overruled(stage: Any) -> None:
+    """What was learned, the wrong way round: the engine obeys, and the sidecar says so and why."""
+    sidecar = listened_to(stage)
+    sidecar.terminate()
+    sidecar.wait()
+    sidecar = listened_to(stage)
+    before = now(stage)
+    wrong = inverted(stage, before, before.newest + 1000)
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    hand = context.socket(zmq.DEALER)
+    hand.connect(control_endpoint(stage.run_dir, 0))
+    hand.send(encode(Push(WIRE, wrong)))
+    assert hand.poll(5000), "the engine does not answer"
+    answer = decode_ack(hand.recv())
+    context.destroy(linger=0)
+    assert (answer.accepted, answer.version) == (True, wrong.version)
+    stage.until("heard by ours again", lambda s: s.newest > wrong.version, 5.0)
+    stage.until("without the wrong laws", lambda s: s.active != wrong.version, 3.0)
+    why = f"ran version {wrong.version}, which somebody else pushed; it gets ours again"
+    assert why in [change.text for change in status_of(stage).engines[0].changes]
+    assert why in stage.log.read_text()
+    assert sidecar.poll() is None
+
+
+def inverted(stage: Any, state: EngineState, version: int) -> ParameterSet:
+    """The laws that the sidecar last kept, the likeliest to be reused in place of the least."""
+    kept = decode((stage.folder / FILE).read_bytes()).learned
+    settings = load_settings(stage.settings)
+    sizes = state.blocks - 1, state.shift, kept.lineage, state.block_tokens
+    loop = Loop(settings, load_rules(settings.rules), *sizes)
+    go_on(loop, kept, kept.origin, kept.pushed.version if kept.pushed else 0, kept.time, 0.0)
+    loop.learner.step(kept.time)
+    parameters = loop.learner.parameters(version)
+    assert parameters is not None
+    likeliest = sorted(parameters.laws, key=lambda law: law.p)
+    other = dict(zip(likeliest, reversed(likeliest), strict=True))
+    assert likeliest[0].p < likeliest[-1].p, "one category has no wrong way round"
+    return msgspec.structs.replace(parameters, laws=tuple(other[law] for law in parameters.laws))
 
 
 @pytest.mark.parametrize("jump", ["+400d", "-400d"])
