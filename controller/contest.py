@@ -5,8 +5,9 @@ same prompt. Sums of these differences and of their squares are kept over a shor
 window, by exponential forgetting; requests being taken as independent, the root of the sum of
 squares is the standard error of the sum of differences.
 
-The engine itself takes part with the hits it had. How far it is from the shadow of the order it
-runs tells how well the shadows are calibrated.
+The engine itself takes part with the hits it had. Its cache differs from a shadow: it holds output
+too, which takes room and may be hit, and shadows may follow a sample. How far it is from LRU's
+shadow while it runs LRU itself, its *offset*, is therefore no fault of any order.
 """
 
 from __future__ import annotations
@@ -40,6 +41,11 @@ class Lead:
     """Its standard error."""
     told: float
     """How many requests made a difference, older ones counting less."""
+
+    def less(self, other: Lead) -> Lead:
+        """What is left of it without another lead, measured on other requests."""
+        noise = math.hypot(self.noise, other.noise)
+        return Lead(self.points - other.points, noise, self.told)
 
     def beyond(self, sigmas: float, least: float) -> bool:
         """Whether it is ahead by more than noise of so many sigmas, and by ``least``."""
@@ -91,6 +97,7 @@ class Contest:
         self.names = (LRU, *names, ENGINE)
         self.scale = 1 << shift
         self.windows = (Window(SHORT, len(self.names)), Window(LONG, len(self.names)))
+        self._plain = Window(LONG, len(self.names))  # of the time in which the engine runs LRU
         self.total_hits = np.zeros(len(self.names))
         self.total_blocks = 0
         capacity = max(1, blocks >> shift)
@@ -117,20 +124,22 @@ class Contest:
             shadow.drop(places)
 
     def admit(
-        self, places: Ids, blocks: int, hits: int, now: float, *, counted: bool
+        self, places: Ids, blocks: int, hits: int, now: float, *, counted: bool, plain: bool = False
     ) -> dict[str, int]:
         """A request of so many blocks, of which the engine hit ``hits``, starts.
 
-        Returns the hits of each shadow, in blocks of the engine.
+        ``plain`` says that the engine has run LRU for a while. Returns the hits of each shadow, in
+        blocks of the engine.
         """
         found = {n: self.scale * shadow.admit(places, now) for n, shadow in self.shadows.items()}
         if not counted:
             return dict.fromkeys(found, 0)
-        self._fade(now)
+        windows = (*self.windows, self._plain) if plain else self.windows
+        self._fade(windows, now)
         scores = np.array([*found.values(), hits], np.float64)
         self.total_hits += scores
         self.total_blocks += blocks
-        for window in self.windows:
+        for window in windows:
             window.count(blocks, scores)
         return found
 
@@ -146,10 +155,20 @@ class Contest:
         (found,) = (w for w in self.windows if w.seconds == window)
         return found.lead(self.names.index(one), self.names.index(other))
 
-    def _fade(self, now: float) -> None:
+    @property
+    def calibrated(self) -> bool:
+        """Whether the engine has run LRU itself for long enough to tell its offset."""
+        return self._plain.blocks > 0.0
+
+    @property
+    def offset(self) -> Lead:
+        """By how much LRU's shadow is ahead of the engine while that runs LRU itself."""
+        return self._plain.lead(self.names.index(LRU), self.names.index(ENGINE))
+
+    def _fade(self, windows: Sequence[Window], now: float) -> None:
         if self._faded is None:
             self._faded = now
         if now > self._faded:
-            for window in self.windows:
+            for window in windows:
                 window.fade(now - self._faded)
             self._faded = now

@@ -66,6 +66,10 @@ class Evidence(Protocol):
     def sampled(self) -> bool:
         """Whether the shadows follow a sample, so that the engine's own hits may differ."""
 
+    @property
+    def offset(self) -> Lead:
+        """By how much LRU's shadow is ahead of an engine that runs LRU itself."""
+
     def lead(self, one: str, other: str, window: float) -> Lead:
         """By how much ``one`` is ahead of ``other``."""
 
@@ -111,6 +115,8 @@ def _fallen(gate: Gate, evidence: Evidence, now: float, *, obeyed: bool) -> Gate
         checks += [(ENGINE, window, SIGMAS, BEHIND) for window in SUSPECT]
     for who, window, sigmas, least in checks:
         arrears = evidence.lead(LRU, who, window)
+        if who == ENGINE:
+            arrears = arrears.less(evidence.offset)
         if arrears.told >= EVIDENCE and arrears.beyond(sigmas, least):
             whose = "the engine" if who == ENGINE else "its shadow"
             reason = (

@@ -67,7 +67,11 @@ class Loop:
         counted = not admission.unread
         blocks, hits = admission.blocks, admission.hits
         places = running.places[running.places >= 0]
-        found = self.contest.admit(places, blocks, hits, admission.time, counted=counted)
+        ran, since = self._ran
+        plain = ran == LRU and admission.time - since >= SHORT
+        found = self.contest.admit(
+            places, blocks, hits, admission.time, counted=counted, plain=plain
+        )
         self.saved_blocks += found[self.gate.running] - found[LRU]
 
     def finish(self, finish: Finish) -> None:
@@ -94,7 +98,7 @@ class Loop:
 
     def ran(self, name: str, now: float) -> None:
         """The engine orders its blocks by this candidate, or by `LRU`."""
-        if name != self._ran[0]:
+        if name != self._ran[0] or self._ran[1] > now:
             self._ran = (name, now)
 
     def parameters(self, version: int) -> ParameterSet | None:
@@ -110,4 +114,4 @@ class Loop:
 
     def drained(self, cached: Sequence[int]) -> None:
         """The engine has the newest table, and so many cached blocks of each category id."""
-        self.learner.categories.drained(cached)
+        self.learner.drained(cached)

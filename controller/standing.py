@@ -30,4 +30,5 @@ def gate_report(loop: Loop, block_tokens: int, now: float) -> Gate:
         falls=gate.falls,
         saved_tokens=round(loop.saved_blocks * block_tokens),
         contestants=tuple(found),
+        engine_offset=-contest.offset.points if contest.calibrated else None,
     )

@@ -119,6 +119,9 @@ class Gate(msgspec.Struct, frozen=True):
     saved_tokens: int
     """Prefill tokens that the chosen order's shadow hit and LRU's did not; below 0 if it lost."""
     contestants: tuple[Contestant, ...]
+    engine_offset: float | None = None
+    """Hit ratio of the engine minus that of LRU's shadow, over the time in which it ran LRU itself;
+    None if it has not. The engine is judged by what is left without it."""
 
     def contestant(self, name: str) -> Contestant:
         """The one of this name."""

@@ -104,6 +104,20 @@ def test_shadows_and_the_engine_side_by_side() -> None:
     assert contest.lead("other", LRU, LONG).points == 0.0
 
 
+def test_the_offset_is_that_of_an_engine_under_lru() -> None:
+    """Whatever it hits under another order tells nothing of it."""
+    contest = Contest(100, 20, 0, ("other",))
+    play(contest, engine=0)
+    assert (contest.calibrated, contest.offset) == (False, Lead(0.0, 0.0, 0.0))
+    places = np.arange(4)
+    for now, hits in ((10.0, 3), (11.0, 1)):
+        contest.admit(places, 4, hits, now, counted=True, plain=True)
+    faded = math.exp(-1.0 / LONG)
+    assert contest.calibrated
+    assert contest.offset.points == pytest.approx((1 * faded + 3) / 4 / (1 + faded))
+    assert contest.offset.told == pytest.approx(1 + faded)
+
+
 def test_requests_that_do_not_read_the_cache_tell_nothing() -> None:
     """But their blocks are stored like others'."""
     contest = Contest(100, 20, 0, ("other",))

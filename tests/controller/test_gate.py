@@ -22,6 +22,7 @@ from wactl.controller.gate import (
 )
 
 BOTH = ("one", "other")
+EXACT = Lead(0.0, 0.0, 0.0)
 NOISE = 0.004
 """Of every lead made up here."""
 
@@ -34,6 +35,7 @@ class Told:
     lately: dict[str, float] = field(default_factory=dict)
     told: float = 1000.0
     sampled: bool = False
+    offset: Lead = EXACT
 
     def lead(self, one: str, other: str, window: float) -> Lead:
         of = {**self.ahead, **self.lately} if window == SHORT else self.ahead
@@ -115,6 +117,16 @@ def test_it_falls_by_what_the_engine_hits() -> None:
     assert found.phase is Phase.FALLBACK
     assert "the engine is 1.2 points behind LRU" in found.reason
     assert look(RUNS, told, obeyed=False) == RUNS
+
+
+def test_what_it_misses_under_lru_as_well_is_not_held_against_it() -> None:
+    """The offset comes off, and adds its own noise."""
+    behind = Told({"one": 0.1, ENGINE: -3.1 * NOISE}, offset=Lead(0.2 * NOISE, 0.0, 1000.0))
+    assert look(RUNS, behind) == RUNS
+    ahead = Told({"one": 0.1, ENGINE: -2.9 * NOISE}, offset=Lead(-0.2 * NOISE, 0.0, 1000.0))
+    assert "the engine is 1.2 points behind LRU" in look(RUNS, ahead).reason
+    unsure = Told({"one": 0.1, ENGINE: -4 * NOISE}, offset=Lead(0.0, NOISE, 1000.0))
+    assert look(RUNS, unsure) == RUNS
 
 
 def test_of_a_sample_the_engine_may_differ_by_more() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from wactl.controller.contest import LRU
+from wactl.controller.contest import LRU, SHORT
 from wactl.controller.gate import Gate, Phase
 from wactl.controller.loop import Loop
 from wactl.controller.rules import load_rules
@@ -90,6 +90,21 @@ def test_an_engine_that_does_something_else_is_stood_down() -> None:
     assert fallen.running == LRU
     assert fallen.since <= HARM + 120.0
     assert "the engine is" in fallen.reason
+
+
+def test_the_offset_of_an_engine_that_runs_lru(conversation: Trace) -> None:
+    """Known after a minute of it: the shadow is that very cache, followed in full or not."""
+    settings = Settings()
+    cache = SimulatedCache(conversation, CAPACITY)
+    loop = Loop(settings, load_rules(settings.rules), CAPACITY, cache.recorder.shift)
+    for request in range(int(np.searchsorted(conversation.times, 300.0))):
+        now = float(conversation.times[request])
+        admission, finish = cache.serve(request)
+        loop.admit(admission)
+        loop.finish(finish)
+        loop.ran(LRU, now)
+        assert loop.contest.calibrated == (now >= conversation.times[0] + SHORT)
+    assert abs(loop.contest.offset.points) < 0.01
 
 
 def test_the_same_records_lead_to_the_same_decisions(conversation: Trace) -> None:
