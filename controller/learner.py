@@ -8,6 +8,7 @@ time passes, refits when it is due, and now and then grows the tree of categorie
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -225,6 +226,10 @@ class Learner:
             laws=tuple(laws.get(number, default) for number in range(table.categories)),
             table=table,
         )
+
+    def drained(self, cached: Sequence[int]) -> None:
+        """The engine has the newest table, and so many cached blocks of each category id."""
+        self.categories.drained(cached)
 
     def _by_number(self, fits: Fits) -> tuple[Law, dict[int, Law]]:
         """The law of all traffic, and those of the categories by number."""

@@ -19,8 +19,8 @@ from ..policies.messages import Admission, Finish
 from ..policies.queue import FreeQueue
 from ..policies.recorder import Recorder
 from ..policies.sample import mix
-from ..policies.table import EMPTY
 from .played import Played
+from .sidecar import obey
 from .trace import Trace
 
 
@@ -36,7 +36,6 @@ class SimulatedCache:
         self.queue = FreeQueue(slots, np.empty(0, np.int64))
         self.hits = np.zeros(len(trace.blocks), np.uint8)
         self.evictions = 0
-        self._lineage = EMPTY.lineage
         self._keys = keys_of_blocks(trace.distinct)
         self._slot_of = np.full(trace.distinct, NONE, np.int64)
         self._block_of = np.full(slots, NONE, np.int64)
@@ -46,11 +45,7 @@ class SimulatedCache:
 
     def obey(self, orders: Orders) -> None:
         """Order by these parameters from now on."""
-        self.recorder.follow(orders.table)
-        if orders.parameters.table.lineage != self._lineage:
-            self._lineage = orders.parameters.table.lineage
-            self.queue.relabel()
-        self.queue.obey(orders)
+        obey(orders, self.recorder, self.queue)
 
     def serve(self, request: int, *, declared: bool = False) -> tuple[Admission, Finish]:
         """Serve the next request of the trace; what the engine would have recorded.

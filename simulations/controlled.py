@@ -10,10 +10,21 @@ from ..controller.learner import Learner
 from ..controller.loop import Loop
 from ..controller.rules import load_rules
 from ..controller.settings import Settings
-from ..policies.intake import orders_of
 from .cache import SimulatedCache
 from .played import Played
+from .sidecar import Sidecar
 from .trace import Trace
+
+
+def gated(settings: Settings, blocks: int, shift: int, tokens: int) -> Loop:
+    """The whole loop for an engine of ``blocks`` blocks of so many tokens, see `Loop`."""
+    return Loop(settings, load_rules(settings.rules), blocks, shift, block_tokens=tokens)
+
+
+def ungated(family: Family, *_: int) -> Learner:
+    """A learner of one family of laws; what it learns is the same for every engine."""
+    settings = Settings(families=(family,))
+    return Learner(settings, load_rules(settings.rules))
 
 
 class Controlled:
@@ -21,23 +32,14 @@ class Controlled:
 
     def __init__(self, trace: Trace, capacity: int, settings: Settings) -> None:
         self.cache = SimulatedCache(trace, capacity)
-        shift = self.cache.recorder.shift
-        rules, tokens = load_rules(settings.rules), trace.tokens_per_block
-        self.loop = Loop(settings, rules, capacity, shift, block_tokens=tokens)
-        self._version = 0
+        recorder = self.cache.recorder
+        self.loop = gated(settings, capacity, recorder.shift, trace.tokens_per_block)
+        self._sidecar = Sidecar(self.loop, recorder, self.cache.queue)
 
     def serve(self, request: int) -> int:
         """Serve the next request of the trace and take in what it teaches; its hits."""
-        loop = self.loop
         admission, finish = self.cache.serve(request)
-        loop.admit(admission)
-        loop.finish(finish)
-        if loop.step(admission.time):
-            self._version += 1
-            if parameters := loop.parameters(self._version):
-                self.cache.obey(orders_of(parameters))
-                loop.ran(loop.gate.running, admission.time)
-                loop.drained(self.cache.queue.cached().tolist())
+        self._sidecar.hear(admission, finish)
         return admission.hits
 
 
@@ -51,19 +53,17 @@ def adaptive(trace: Trace, capacity: int, settings: Settings | None = None) -> P
 
 def control(trace: Trace, capacity: int, family: Family) -> Played:
     """Replay a trace with the laws of one family in force as soon as there are any."""
-    settings = Settings(families=(family,))
-    cache = SimulatedCache(trace, capacity)
-    learner = Learner(settings, load_rules(settings.rules))
-    version = 0
-    for request in range(trace.requests):
-        admission, finish = cache.serve(request)
-        learner.admit(admission)
-        learner.finish(finish)
-        if learner.step(float(trace.times[request])):
-            version += 1
-            if parameters := learner.parameters(version):
-                cache.obey(orders_of(parameters))
-                learner.categories.drained(cache.queue.cached().tolist())
+    return replay(SimulatedCache(trace, capacity), ungated(family))
+
+
+def replay(cache: SimulatedCache, learner: Learner, *, declared: bool = False) -> Played:
+    """Replay a trace with a learner in charge and no gate between it and the cache.
+
+    ``declared`` shows it the types and sessions that the trace declares.
+    """
+    sidecar = Sidecar(learner, cache.recorder, cache.queue)
+    for request in range(cache.trace.requests):
+        sidecar.hear(*cache.serve(request, declared=declared))
     return cache.played()
 
 

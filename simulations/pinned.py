@@ -12,20 +12,17 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from ..controller.learner import Learner
-from ..controller.rules import load_rules
-from ..controller.settings import Settings
 from ..policies.errors import WactlError
 from ..policies.features import blank_features
-from ..policies.intake import Orders, orders_of
 from ..policies.recorder import Recorder
-from ..policies.table import EMPTY
 from .cache import keys_of_blocks
 from .memory import Memory
 from .played import Played
+from .sidecar import Brain, Sidecar
 from .trace import Trace
 
 
@@ -51,15 +48,18 @@ class Event(IntEnum):
     DONE = 2
 
 
+Make = Callable[[int, int, int], Brain]
+"""Makes what learns beside an engine of so many blocks, of which one in 2**shift is followed, with
+so many tokens each."""
+
+
 class PinnedServer:
     """Serves a trace with a cache of ``capacity`` blocks: by `step` until that says False.
 
-    ``settings`` are those of its sidecar, which learns from nothing; None is plain LRU.
+    ``make`` makes what its sidecar learns with, from nothing; None is plain LRU.
     """
 
-    def __init__(
-        self, trace: Trace, capacity: int, speeds: Speeds, settings: Settings | None
-    ) -> None:
+    def __init__(self, trace: Trace, capacity: int, speeds: Speeds, make: Make | None) -> None:
         self.trace = trace
         self.capacity = capacity
         self.speeds = speeds
@@ -71,9 +71,10 @@ class PinnedServer:
         """Seconds from coming to being admitted, of each request admitted."""
         self.first_token: list[float] = []
         """Seconds from coming to the first token, likewise."""
-        self._learner = Learner(settings, load_rules(settings.rules)) if settings else None
-        self._version = 0
-        self._lineage = EMPTY.lineage
+        self._sidecar: Sidecar | None = None
+        if make is not None:
+            brain = make(capacity, self.recorder.shift, trace.tokens_per_block)
+            self._sidecar = Sidecar(brain, self.recorder, self.memory.queue)
         self._keys = keys_of_blocks(trace.distinct)
         self._block_tokens = trace.tokens_per_block
         self._waiting: deque[int] = deque()
@@ -112,8 +113,8 @@ class PinnedServer:
             done = self.recorder.finish(str(request), generated, now)
             assert done is not None
             self.memory.release(request, done[0], now)
-            if self._learner is not None:
-                self._learner.finish(done[1])
+            if self._sidecar is not None:
+                self._sidecar.brain.finish(done[1])
 
     def _admit(self, now: float) -> None:
         if self._prefilling or not self._waiting:
@@ -137,20 +138,9 @@ class PinnedServer:
         keys = self._keys[self.trace.prompt(request)]
         features = blank_features(int(self.trace.input_tokens[request]))
         admission = self.recorder.admit(str(request), keys, hits, features, now)
-        if self._learner is None:
-            return
-        self._learner.admit(admission)
-        if self._learner.step(now):
-            self._version += 1
-            if parameters := self._learner.parameters(self._version):
-                self._obey(orders_of(parameters))
-
-    def _obey(self, orders: Orders) -> None:
-        self.recorder.follow(orders.table)
-        if orders.parameters.table.lineage != self._lineage:
-            self._lineage = orders.parameters.table.lineage
-            self.memory.queue.relabel()
-        self.memory.queue.obey(orders)
+        if self._sidecar is not None:
+            self._sidecar.brain.admit(admission)
+            self._sidecar.step(now)
 
     def _size(self, request: int) -> int:
         """Blocks a request needs for its prompt and output."""

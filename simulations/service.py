@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -11,17 +12,18 @@ import numpy as np
 from ..controller.family import Family
 from ..controller.settings import Settings
 from ..policies.errors import WactlError
-from .pinned import PinnedServer, Speeds
+from .controlled import gated, ungated
+from .pinned import Make, PinnedServer, Speeds
 from .sweep import Cell, cell_of
 from .trace import Trace
 
-POLICIES: dict[str, Settings | None] = {
+POLICIES: dict[str, Make | None] = {
     "lru": None,
-    "exponential": Settings(families=(Family.EXPONENTIAL,)),
-    "mixture": Settings(families=(Family.MIXTURE,)),
-    "adaptive": Settings(),
+    "exponential": partial(ungated, Family.EXPONENTIAL),
+    "mixture": partial(ungated, Family.MIXTURE),
+    "adaptive": partial(gated, Settings()),
 }
-"""Those whose order is the engine's own queue, with the settings of their sidecar."""
+"""Those whose order is the engine's own queue, with what their sidecar learns with."""
 
 
 class PinnedCell(Cell, frozen=True):

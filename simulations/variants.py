@@ -38,10 +38,10 @@ from ..policies.features import (
 from ..policies.parameters import Score
 from .alternatives import beforehand, features, foresight, grid, hoeffding, linear
 from .alternatives.beforehand import LONG
-from .alternatives.replay import replay, swapped
+from .alternatives.swapped import swapped
 from .baselines import belady, lru
 from .cache import SimulatedCache
-from .controlled import adaptive
+from .controlled import adaptive, replay
 from .played import Played
 from .trace import Trace
 

@@ -19,9 +19,10 @@ from ...policies.messages import Admission
 from ...policies.recent import Keys
 from ...policies.recorder import Recorder
 from ..cache import SimulatedCache
+from ..controlled import replay
 from ..played import Played
 from ..trace import Trace
-from .replay import replay, swapped
+from .swapped import swapped
 
 
 def without(feature: int) -> Callable[[Trace, int], Played]:

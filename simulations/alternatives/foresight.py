@@ -16,10 +16,10 @@ from ...controller.settings import Settings
 from ...policies.features import CARRIED, POSITION, Features
 from ..baselines.belady import next_access
 from ..cache import SimulatedCache
+from ..controlled import replay
 from ..played import Played
 from ..trace import Trace
 from .predicted import Asking, Predicted
-from .replay import replay
 
 BORDERS = (2.0, 5.0, 15.0, 60.0, 180.0, 600.0, 1800.0, np.inf)
 """Seconds that tell the classes of reuse apart; the last class is never used again."""

@@ -14,9 +14,10 @@ from ...controller.settings import Settings
 from ...controller.tree import Branch, Fork, Tree
 from ...policies.features import BUCKETS, GAP, POSITION, TURN
 from ..cache import SimulatedCache
+from ..controlled import replay
 from ..played import Played
 from ..trace import Trace
-from .replay import replay, swapped
+from .swapped import swapped
 
 SIDES = (POSITION, TURN, GAP)
 """The features of the grid."""

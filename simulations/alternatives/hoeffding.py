@@ -24,10 +24,11 @@ from ...controller.settings import Settings
 from ...controller.tree import Branch, Fork, Tree
 from ...policies.features import BUCKETS
 from ..cache import SimulatedCache
+from ..controlled import replay
 from ..played import Played
 from ..trace import Trace
 from .labels import Labelled
-from .replay import replay, swapped
+from .swapped import swapped
 
 DELTA = 0.01
 """How often a division may be wrong. With river's own 1e-7 two of the traces are never divided."""

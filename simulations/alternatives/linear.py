@@ -17,11 +17,11 @@ from ...controller.rules import load_rules
 from ...controller.settings import Settings
 from ...policies.features import POSITION, Features
 from ..cache import SimulatedCache
+from ..controlled import replay
 from ..played import Played
 from ..trace import Trace
 from .labels import CLASSES, Labelled
 from .predicted import Asking, Predicted
-from .replay import replay
 
 STEP = 0.05
 """Learning rate of the stochastic gradient descent."""

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -13,11 +14,14 @@ import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
+from wactl.controller.contest import LRU
+from wactl.controller.loop import Loop
 from wactl.controller.settings import Settings
 from wactl.policies.errors import WactlError
 from wactl.simulations import service, sweep
 from wactl.simulations.cli.replay import replay
-from wactl.simulations.pinned import PinnedServer, Speeds
+from wactl.simulations.controlled import gated
+from wactl.simulations.pinned import Make, PinnedServer, Speeds
 from wactl.simulations.service import PinnedCell
 from wactl.simulations.trace import Trace
 from wactl.simulations.workload import BLOCK_TOKENS, generate
@@ -74,13 +78,13 @@ def served(trace: Trace, capacity: int, speeds: Speeds) -> PinnedServer:
     return server
 
 
-@pytest.mark.parametrize("settings", [None, Settings()])
+@pytest.mark.parametrize("make", [None, partial(gated, Settings())])
 def test_no_block_is_lost_and_none_of_a_running_request_taken(
-    answered: Trace, settings: Settings | None
+    answered: Trace, make: Make | None
 ) -> None:
     """At every moment each block is free or used, and holders hold what they were given."""
     capacity = 400
-    server = PinnedServer(answered, capacity, BUSY, settings)
+    server = PinnedServer(answered, capacity, BUSY, make)
     memory = server.memory
     given: dict[int, list[int]] = {}
     overlap = 0
@@ -126,6 +130,30 @@ def test_scored_requests_that_take_no_time_hit_nearly_as_in_the_plain_replay(
     plain = sweep.replay(workload, "exponential", capacity)
     assert pinned.hit_ratio == pytest.approx(plain.hit_ratio, abs=0.02)
     assert pinned.hit_ratio > service.replay(workload, "lru", capacity, AT_ONCE).hit_ratio
+
+
+def test_adaptive_is_the_whole_loop(answered: Trace) -> None:
+    """Shadows see the requests in flight as the server has them, and its queue obeys the gate."""
+    loops: list[Loop] = []
+
+    def make(*sizes: int) -> Loop:
+        loops.append(gated(Settings(), *sizes))
+        return loops[0]
+
+    server = PinnedServer(answered, 400, BUSY, make)
+    orders = []
+    while server.step():
+        if server.memory.queue.orders is not None:
+            trusted = server.memory.queue.orders.parameters.trust > 0.0
+            orders.append((trusted, loops[0].gate.running != LRU))
+    assert len(loops) == 1
+    assert all(obeyed == chosen for obeyed, chosen in orders)
+    assert any(chosen for _, chosen in orders)
+    assert not loops[0].contest.users.any(), "shadows hold what nobody runs any more"
+    # Answers take a quarter of the room, which shadows have not: the engine hits less than they.
+    assert loops[0].contest.offset.points > 0.01
+    assert loops[0].gate.falls <= 1
+    assert loops[0].gate.running != LRU
 
 
 def test_a_smaller_cache_queues_more_and_hits_bring_the_first_token_forward(

@@ -10,7 +10,7 @@ from wactl.policies.features import CARRIED, GENERATED, LORA, POSITION, TURN, bl
 from wactl.policies.sample import keys_of
 from wactl.simulations.alternatives import features
 from wactl.simulations.alternatives.features import Wearing
-from wactl.simulations.alternatives.replay import swapped
+from wactl.simulations.alternatives.swapped import swapped
 from wactl.simulations.trace import Trace
 
 

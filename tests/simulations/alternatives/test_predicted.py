@@ -11,8 +11,8 @@ from wactl.controller.settings import Settings
 from wactl.policies.blocks import FIRST_CATEGORY
 from wactl.policies.features import Features
 from wactl.simulations.alternatives.predicted import Asking, Predicted
-from wactl.simulations.alternatives.replay import replay
 from wactl.simulations.cache import SimulatedCache
+from wactl.simulations.controlled import replay
 from wactl.simulations.trace import Trace
 
 
