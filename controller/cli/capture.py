@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from ...policies.sockets import Place
     from ..capture import Capture, Summary
     from ..stream import Stream
 
@@ -33,6 +34,10 @@ def capture(
     rank: Annotated[
         int | None, typer.Option(min=0, help="Which engine, if there are several.")
     ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(help="An engine on a network, tcp://HOST:PORT; keys from $WACTL_KEYS."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON at the end.")] = False,
 ) -> None:
     """Record the live traffic of an engine, anonymised, for `wactl replay` and `wactl regress`.
@@ -48,7 +53,6 @@ def capture(
     import zmq
 
     from ...policies.errors import WactlError
-    from ...policies.rundir import default_run_dir
     from ..capture import Capture, Limits
     from ..stream import Stream
 
@@ -57,15 +61,14 @@ def capture(
             f"{files} files of {megabytes} MB in all are too small; "
             f"--megabytes must be at least {SMALLEST * files}"
         )
-    run_dir = default_run_dir()
-    engine = _choose(run_dir, rank)
+    place, chosen = _choose(engine, rank)
     limits = Limits(math.inf if seconds is None else seconds, megabytes * MB, files)
     taken = Capture(out, limits, time.monotonic())
     stopped: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, frame: stopped.append(number))
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(1)
-    stream = Stream(context, run_dir, engine)
+    stream = Stream(context, place, chosen)
     try:
         _follow(taken, stream, lambda: bool(stopped))
     finally:
@@ -82,22 +85,28 @@ def capture(
         print("wactl: nothing to replay: the engine admitted no request", file=sys.stderr)
 
 
-def _choose(run_dir: Path, rank: int | None) -> int:
-    """The engine to listen to. Raises `WactlError` unless it is clear which."""
+def _choose(engine: str | None, rank: int | None) -> tuple[Place, int]:
+    """Where to listen, and to which engine. Raises `WactlError` unless it is clear."""
     from ...policies.errors import WactlError
-    from ...policies.rundir import engine_ranks
+    from ...policies.keys import ENGINE, SIDECAR, load_keys
+    from ...policies.network import network
+    from ...policies.rundir import default_run_dir, engine_ranks
 
+    if engine is not None:
+        return network(engine, load_keys(SIDECAR, ENGINE), rank or 0), rank or 0
+    run_dir = default_run_dir()
     ranks = engine_ranks(run_dir)
     if not ranks:
         raise WactlError(
-            f"no engine in {run_dir}; start one with WACTL=1, or with `wactl run -- …`"
+            f"no engine in {run_dir}; start one with WACTL=1, or with `wactl run -- …`; "
+            "one on a network is named with --engine tcp://HOST:PORT"
         )
     known = ", ".join(map(str, ranks))
     if rank is None and len(ranks) > 1:
         raise WactlError(f"there are engines {known} in {run_dir}; choose one with --rank")
     if rank is not None and rank not in ranks:
         raise WactlError(f"no engine {rank} in {run_dir}; there is {known}")
-    return ranks[0] if rank is None else rank
+    return run_dir, ranks[0] if rank is None else rank
 
 
 def _follow(capture: Capture, stream: Stream, stopped: Callable[[], bool]) -> None:

@@ -17,16 +17,25 @@ def run(
     Example: wactl run -- python -m vllm.entrypoints.openai.api_server --model …
     """
     import logging
+    import os
     import signal
 
     from ...policies.errors import WactlError
+    from ...policies.network import LISTEN
     from ...policies.rundir import default_run_dir, private_dir
     from ..daemon import Daemon
     from ..engine import EngineProcess
     from ..settings import load_settings
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s wactl: %(message)s")
-    daemon = Daemon(load_settings(config), private_dir(default_run_dir()))
+    settings = load_settings(config)
+    address = os.environ.get(LISTEN)
+    if context.args and address and address not in settings.engines:
+        raise WactlError(
+            f"{LISTEN}={address} lets the engine listen there and this sidecar listens elsewhere: "
+            f"unset it, or put `engines: [{address}]` into the settings"
+        )
+    daemon = Daemon(settings, private_dir(default_run_dir()))
     engine: EngineProcess | None = None
 
     def stop(number: int, frame: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -126,6 +127,51 @@ def test_a_sidecar_without_keys_or_address_does_not_start(
     assert done.stderr.startswith("wactl: ") and done.stderr.count("\n") == 1
     assert said in done.stderr
     assert not (run_dir / "sidecar").exists()
+
+
+def test_an_engine_that_would_listen_elsewhere_is_not_started(
+    tmp_path: Path, run_dir: Path, keys: Path
+) -> None:
+    """The command is not run; the sentence says both ways out."""
+    url, mark = "tcp://127.0.0.1:5700", tmp_path / "started"
+    environment = {**os.environ, "WACTL_RUN_DIR": str(run_dir), "WACTL_LISTEN": url}
+    done = subprocess.run(
+        [WACTL, "run", "--", "touch", mark], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert f"unset it, or put `engines: [{url}]` into the settings" in done.stderr
+    assert not mark.exists()
+
+
+def test_a_capture_over_the_network(
+    tmp_path: Path,
+    run_dir: Path,
+    keys: Path,
+    place: Network,
+    engine: Callable[..., Any],
+    eventually: Callable[..., Any],
+) -> None:
+    """With the sidecar's keys everything is captured; without any, nothing but a sentence."""
+    one = engine(place=place)
+    environment = {**os.environ, "WACTL_RUN_DIR": str(run_dir)}
+    command = [WACTL, "capture", tmp_path / "c.jsonl", "--engine", str(place), "--json"]
+    bare = subprocess.run(
+        command, env={**environment, KEYS: ""}, capture_output=True, text=True, timeout=30
+    )
+    assert (bare.returncode, bare.stdout) == (1, "")
+    assert bare.stderr.startswith("wactl: a network address needs keys")
+    process = subprocess.Popen(
+        command, env={**environment, KEYS: str(keys)}, stdout=subprocess.PIPE, text=True
+    )
+    eventually((tmp_path / "c.jsonl").exists)
+    for _ in range(100):
+        one.traffic()
+    eventually(lambda: (tmp_path / "c.jsonl").read_bytes().count(b'"b":') == 200)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=30)
+    summary = json.loads(out)
+    assert (process.returncode, summary["requests"], summary["lost_messages"]) == (0, 200, 0)
 
 
 def test_the_command_makes_keys_once(tmp_path: Path) -> None:
